@@ -1,0 +1,2 @@
+#pragma once
+#include <gloo/gloo_fwd.h>

@@ -1,0 +1,112 @@
+// Collectives over one mesh axis: typed, recorded, bounded in time. The three ways to run differ only in the
+// c10d::Backend inside: Gloo, NCCL, or one with no peers.
+//
+// Every collective must be called by all ranks of the group, in the same order, with the same shapes and
+// dtype. A group of one is the identity: nothing is sent and nothing is recorded.
+#pragma once
+#include <ATen/core/Tensor.h>
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "spec/mesh/mesh.h"
+#include "telemetry/step_record.h"
+
+namespace c10d {
+class Backend;
+class Work;
+}  // namespace c10d
+
+namespace muster::comm {
+
+enum class Reduce { sum, maximum, minimum };
+
+// Where messages are written while a step is recorded. Owned by the rank; nullptr inside means "not
+// recording".
+struct MessageLog {
+  telemetry::StepRecord* record = nullptr;
+};
+
+// A collective under way. wait() returns when the result may be read, or throws WorldError (peer_lost,
+// timeout) that names axis, operation and sequence number. Waiting twice does nothing. Must be waited for
+// before it is dropped.
+class Pending {
+ public:
+  Pending();
+  ~Pending();
+  Pending(Pending&&) noexcept;
+  Pending& operator=(Pending&&) noexcept;
+  void wait();
+  bool done() const;
+  struct State;
+  explicit Pending(std::unique_ptr<State> state);
+
+ private:
+  std::unique_ptr<State> state_;
+};
+
+class Communicator {
+ public:
+  struct State;  // the backend and its bookkeeping; communicator.cpp
+  explicit Communicator(std::unique_ptr<State> state);
+  ~Communicator();
+  Communicator(Communicator&&) noexcept;
+
+  spec::Axis axis() const;
+  int64_t size() const;
+  int64_t rank() const;                       // of this process within the group
+  const std::vector<int64_t>& ranks() const;  // global ranks of the group
+
+  // In place over contiguous `tensor`.
+  Pending all_reduce(at::Tensor tensor, Reduce op = Reduce::sum);
+  // out [size * n] from in [n], in rank order.
+  Pending all_gather(at::Tensor out, at::Tensor in);
+  // out [n] = sum over ranks of in [size * n], this rank's part; summed in rank order.
+  Pending reduce_scatter(at::Tensor out, at::Tensor in);
+  // Splits along dim 0; counts of 0 are fine.
+  Pending all_to_all(at::Tensor out, at::Tensor in, std::vector<int64_t> out_counts,
+                     std::vector<int64_t> in_counts);
+  Pending broadcast(at::Tensor tensor, int64_t root);
+  Pending send(at::Tensor tensor, int64_t to, int tag);
+  Pending receive(at::Tensor tensor, int64_t from, int tag);
+  void barrier();
+
+ private:
+  std::unique_ptr<State> state_;
+};
+
+// How this process was started and where its peers meet.
+struct World {
+  int64_t rank = 0, size = 1;
+  int64_t local_rank = 0, local_size = 1;
+  std::string master_address = "127.0.0.1";
+  int master_port = 0;
+  bool store_is_hosted = false;   // by a launcher or an agent: rank 0 connects too
+  std::string store_prefix;       // job and generation, so that no job reads another's keys
+  std::string interface_address;  // the address that this host's sockets bind to
+};
+
+// The communicators of one rank, one an axis, made once; axes of length one share nothing and cost nothing.
+class Groups {
+ public:
+  Groups(std::vector<Communicator> by_axis, std::shared_ptr<MessageLog> log);
+  Communicator& on(spec::Axis axis);
+  MessageLog& log() { return *log_; }
+
+ private:
+  std::vector<Communicator> by_axis_;
+  std::shared_ptr<MessageLog> log_;
+};
+
+// Connects all ranks of a mesh: device "cpu" over Gloo, "cuda" over NCCL (plugin). Collective over the whole
+// world; throws WorldError naming host and port, or the ranks that did not come, within `timeout`.
+Groups connect(const spec::Mesh& mesh, const World& world, const std::string& device,
+               std::chrono::milliseconds timeout);
+// The groups of rank `rank` in a world of any size, with no peers: every work is done at once. For
+// rehearsals.
+Groups without_peers(const spec::Mesh& mesh, int64_t rank);
+
+}  // namespace muster::comm

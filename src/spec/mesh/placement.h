@@ -1,0 +1,34 @@
+// How one logical tensor lies on the axes of a mesh.
+#pragma once
+#include <array>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace muster::spec {
+
+enum class Axis : int { data = 0, tensor, context, pipeline, expert };
+constexpr int kAxisCount = 5;
+constexpr std::array<Axis, kAxisCount> kAxes = {Axis::data, Axis::tensor, Axis::context, Axis::pipeline,
+                                                Axis::expert};
+std::string to_string(Axis axis);
+// Throws UserError naming `field`.
+Axis parse_axis(const std::string& name, const std::string& field);
+
+// On one axis: every rank holds the whole; or a slice along `dim`; or a summand of the whole.
+struct AxisPlacement {
+  enum class Kind { replicate, shard, partial } kind = Kind::replicate;
+  int dim = 0;
+  static AxisPlacement replicate() { return {}; }
+  static AxisPlacement shard(int dim) { return {Kind::shard, dim}; }
+  static AxisPlacement partial() { return {Kind::partial, 0}; }
+  bool operator==(const AxisPlacement&) const = default;
+};
+
+struct Placement {
+  std::array<AxisPlacement, kAxisCount> on{};
+  AxisPlacement& operator[](Axis axis) { return on[static_cast<int>(axis)]; }
+  const AxisPlacement& operator[](Axis axis) const { return on[static_cast<int>(axis)]; }
+};
+
+}  // namespace muster::spec

@@ -1,0 +1,88 @@
+// The step record: what one step of one rank did, in program order. A rehearsal and a measured run both leave
+// one, and `verify` compares them.
+#pragma once
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/json.h"
+
+namespace muster::telemetry {
+
+// What an allocation is for. `scratch` is memory that a library operator takes inside itself.
+enum class Category : int {
+  parameters = 0,
+  master_parameters,
+  gradients,
+  optimizer,
+  activations,
+  temporary,
+  communication,
+  input,
+  scratch,
+  other
+};
+constexpr int kCategoryCount = 10;
+const char* to_string(Category category);
+bool is_persistent(Category category);
+
+struct OpEvent {
+  std::string name;                       // "matmul", "rms_norm", ...
+  std::string where;                      // "layer 3 attention"
+  std::string phase;                      // "forward", "backward", "update"
+  double flops = 0;                       // hardware FLOPs that it ran
+  int64_t bytes = 0;                      // bytes read and written
+  double start_seconds = 0, seconds = 0;  // 0 in a rehearsal
+};
+
+struct MessageEvent {
+  std::string axis;   // "data"
+  std::string op;     // "all_reduce"
+  int64_t bytes = 0;  // payload: the tensor's bytes on this rank
+  int64_t group_size = 1;
+  uint64_t sequence = 0;  // per group
+  double issued_seconds = 0, done_seconds = 0, waited_seconds = 0;
+};
+
+// One change of live memory: bytes > 0 allocated, < 0 freed.
+struct MemoryEvent {
+  int64_t bytes = 0;
+  Category category = Category::other;
+};
+
+// One stretch of a timeline, for traces.
+struct Span {
+  std::string name;
+  std::string track;  // "compute", "data axis", "host"
+  double start_seconds = 0, seconds = 0;
+};
+
+struct MessageTotal {
+  std::string axis, op;
+  int64_t count = 0, bytes = 0;
+  bool operator==(const MessageTotal&) const = default;
+};
+
+struct StepRecord {
+  std::vector<OpEvent> ops;
+  std::vector<MessageEvent> messages;
+  std::vector<MemoryEvent> memory;
+  std::vector<Span> spans;
+  int64_t live_at_start[kCategoryCount] = {};  // bytes by category when recording began
+
+  double hardware_flops() const;
+  // Sums by (axis, op), in order of first appearance.
+  std::vector<MessageTotal> message_totals() const;
+};
+
+// The largest sum of live bytes without scratch, where in the step it was, and what was live then.
+struct Peak {
+  int64_t bytes = 0;
+  size_t event = 0;  // index into memory
+  int64_t by_category[kCategoryCount] = {};
+};
+Peak find_peak(const StepRecord& record);
+// The largest sum of live scratch.
+int64_t scratch_peak(const StepRecord& record);
+
+}  // namespace muster::telemetry

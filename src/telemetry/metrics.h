@@ -8,6 +8,7 @@
 
 #include "base/file.h"
 #include "base/json.h"
+#include "base/log.h"
 
 namespace muster::telemetry {
 
@@ -27,19 +28,28 @@ struct StepMetrics {
   double data_wait_seconds = 0;
   double exposed_communication_seconds = 0;
 };
+
+// A figure that is not finite is null, and the object then has "non_finite": true; a figure that is not known
+// is null without it.
 Json to_json(const StepMetrics& metrics);
+// The inverse, from a file of the run: missing keys keep their defaults, a null under "non_finite" is NaN.
+// WorldError(data) where a key holds another type.
+StepMetrics step_metrics_from_json(const Json& json, const std::string& source);
 
 // Something that takes each step's figures. A sink that fails says so once, counts drops, and never stops
-// training.
+// training; what reaches the file are whole steps only.
 class MetricsSink {
  public:
   virtual ~MetricsSink() = default;
   virtual void write(const StepMetrics& metrics) = 0;
+  // To the disk, not only to the system.
   virtual void flush() {}
+  virtual int64_t dropped() const { return 0; }
 };
 
-std::unique_ptr<MetricsSink> make_jsonl_sink(const fs::path& file);
-// events.out.tfevents.* in `folder`, as TensorBoard reads them: TFRecord framing, masked CRC32C.
-std::unique_ptr<MetricsSink> make_tensorboard_sink(const fs::path& folder);
+// One JSON object a line, appended; a line that a killed run left half-written is taken off first.
+std::unique_ptr<MetricsSink> make_jsonl_sink(const fs::path& file, Log log = Log());
+// A new events.out.tfevents.* in `folder`, as TensorBoard reads them (tfevents.h).
+std::unique_ptr<MetricsSink> make_tensorboard_sink(const fs::path& folder, Log log = Log());
 
 }  // namespace muster::telemetry

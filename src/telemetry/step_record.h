@@ -24,6 +24,7 @@ enum class Category : int {
 };
 constexpr int kCategoryCount = 10;
 const char* to_string(Category category);
+// Lives from step to step: parameters, master parameters, gradients, optimizer.
 bool is_persistent(Category category);
 
 struct OpEvent {
@@ -33,6 +34,8 @@ struct OpEvent {
   double flops = 0;                       // hardware FLOPs that it ran
   int64_t bytes = 0;                      // bytes read and written
   double start_seconds = 0, seconds = 0;  // 0 in a rehearsal
+  // How many memory events there were when it began: ties the two lists, so that a peak has a place.
+  size_t memory_before = 0;
 };
 
 struct MessageEvent {
@@ -41,6 +44,7 @@ struct MessageEvent {
   int64_t bytes = 0;  // payload: the tensor's bytes on this rank
   int64_t group_size = 1;
   uint64_t sequence = 0;  // per group
+  // waited: how long the compute thread stood still for it (exposed communication).
   double issued_seconds = 0, done_seconds = 0, waited_seconds = 0;
 };
 
@@ -73,16 +77,26 @@ struct StepRecord {
   double hardware_flops() const;
   // Sums by (axis, op), in order of first appearance.
   std::vector<MessageTotal> message_totals() const;
+  // The operator during which memory[event] happened ("layer 3 attention, matmul, backward"); empty where the
+  // operators carry no memory_before.
+  std::string place_of(size_t event) const;
 };
 
-// The largest sum of live bytes without scratch, where in the step it was, and what was live then.
+// The largest sum of live bytes without scratch, where in the step it was first reached, and what was live
+// then (scratch included in its own entry).
 struct Peak {
   int64_t bytes = 0;
-  size_t event = 0;  // index into memory
+  size_t event = 0;       // index into memory of the allocation that reached it
+  bool at_start = false;  // already there when recording began: no event reached it
   int64_t by_category[kCategoryCount] = {};
 };
 Peak find_peak(const StepRecord& record);
 // The largest sum of live scratch.
 int64_t scratch_peak(const StepRecord& record);
+
+// Compact and self-describing: one row of numbers an event, under named columns, names in one list. A record
+// from JSON is untrusted: WorldError(data) names `source` and the row.
+Json to_json(const StepRecord& record);
+StepRecord step_record_from_json(const Json& json, const std::string& source);
 
 }  // namespace muster::telemetry

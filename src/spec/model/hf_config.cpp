@@ -19,7 +19,8 @@ class Reader {
   Reader(const Json& object, std::string where, Problems& problems)
       : object_(object), where_(std::move(where)), problems_(problems) {}
 
-  // A missing key and null are one thing to transformers.
+  bool mentions(const char* key) const { return object_.contains(key); }
+  // With few exceptions, null means to transformers what a missing key means.
   bool has(const char* key) const { return object_.contains(key) && !object_[key].is_null(); }
   const Json& at(const char* key) const { return object_[key]; }
 
@@ -158,9 +159,12 @@ void read_qwen2(Reader& config, const std::string& where, ModelSpec& model, Prob
 
 void read_mistral(Reader& config, const std::string& where, ModelSpec& model, Problems& problems) {
   model.max_position_embeddings = 131072;
-  model.num_key_value_heads = 8;
   read_llama_shape(config, where, model, problems);
-  refuse_window(config, model);
+  config.required_integer("num_key_value_heads", model.num_key_value_heads);
+  // A window of 4096 where nothing is said; an explicit null is none.
+  config.mentions("sliding_window")
+      ? refuse_window(config, model)
+      : config.refuse("sliding_window", "is missing, which means 4096", "say null where there is no window");
 }
 
 void read_gpt2(Reader& config, const std::string&, ModelSpec& model, Problems&) {
@@ -288,8 +292,9 @@ ModelSpec from_hf_config(const std::string& text, const std::string& name) {
   return model;
 }
 
-std::string to_hf_config(const ModelSpec& model) {
-  const Json json = model.family == Family::gpt2 ? gpt2_json(model) : llama_json(model);
+std::string to_hf_config(const ModelSpec& model, const std::string& dtype) {
+  Json json = model.family == Family::gpt2 ? gpt2_json(model) : llama_json(model);
+  json["torch_dtype"] = dtype;
   return json.dump(2) + "\n";
 }
 

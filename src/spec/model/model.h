@@ -53,9 +53,12 @@ void complete(ModelSpec& model);
 ModelSpec preset(const std::string& name);
 std::vector<std::string> preset_names();
 
-// config.json as Hugging Face writes it, both ways. `text` is untrusted.
+// config.json as Hugging Face writes it: llama, qwen2, mistral without a window, gpt2. `text` is untrusted;
+// `name` is the file, for messages. The result is complete. Throws UserError with every key that is missing,
+// malformed, or would change what the weights compute into something that muster does not compute.
 ModelSpec from_hf_config(const std::string& text, const std::string& name);
-std::string to_hf_config(const ModelSpec& model);
+// What transformers reads back as the same model. `dtype` ("bfloat16") is that of the weights beside it.
+std::string to_hf_config(const ModelSpec& model, const std::string& dtype = "float32");
 
 // FLOPs a token of one forward pass, by the convention of the report: a matmul m x k by k x n is 2mkn;
 // attention counts causal pairs only (s+1)/2 a token; norms, rotary and softmax are left out. Model FLOPs of

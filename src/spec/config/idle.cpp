@@ -1,0 +1,99 @@
+// Settings without effect. Each row names a key, when it does nothing, why, and the value that asks for
+// nothing (empty: any given value asks for something).
+#include <algorithm>
+
+#include "spec/config/rules.h"
+#include "spec/config/value.h"
+
+namespace muster::spec {
+namespace {
+
+struct Idle {
+  const char* name;
+  bool (*is_idle)(const Job&);
+  const char* reason;
+  const char* off = "";
+};
+
+bool not_adamw(const Job& job) {
+  return job.optimizer.name != "adamw";
+}
+bool not_sgd(const Job& job) {
+  return job.optimizer.name != "sgd";
+}
+bool constant(const Job& job) {
+  return job.optimizer.schedule == "constant";
+}
+bool not_wsd(const Job& job) {
+  return job.optimizer.schedule != "wsd";
+}
+bool not_jsonl(const Job& job) {
+  return job.data.format != "jsonl";
+}
+bool one_tensor(const Job& job) {
+  return job.layout.tensor == 1;
+}
+bool one_context(const Job& job) {
+  return job.layout.context == 1;
+}
+bool one_stage(const Job& job) {
+  return job.layout.pipeline == 1;
+}
+bool no_shards(const Job& job) {
+  return job.layout.zero == 0;
+}
+bool gpt2(const Job& job) {
+  return job.model.family == Family::gpt2;
+}
+// An explicit 0 says "never", and what stands beside it waits; no word at all is a forgotten key.
+bool no_evaluation(const Job& job) {
+  return job.training.evaluate_every == 0 && !is_given(job, "training.evaluate_every");
+}
+bool no_checkpoints(const Job& job) {
+  return job.checkpoint.every == 0 && !is_given(job, "checkpoint.every");
+}
+
+constexpr Idle kIdle[] = {
+    {"optimizer.betas", not_adamw, "only adamw has moments"},
+    {"optimizer.eps", not_adamw, "only adamw has it"},
+    {"optimizer.momentum", not_sgd, "only sgd has it; adamw has betas", "0.0"},
+    {"optimizer.minimum_learning_rate", constant, "the constant schedule does not fall", "0.0"},
+    {"optimizer.decay_steps", not_wsd, "only the wsd schedule has a decay of its own length", "0"},
+    {"data.text_key", not_jsonl, "only data.format = \"jsonl\" has keys"},
+    {"data.on_bad_line", not_jsonl, "only data.format = \"jsonl\" has lines that can be bad"},
+    {"data.validation_path", no_evaluation, "training.evaluate_every is not given, so nothing is evaluated"},
+    {"training.evaluate_batches", no_evaluation,
+     "training.evaluate_every is not given, so nothing is evaluated"},
+    {"layout.sequence_parallel", one_tensor,
+     "it splits the sequence in the tensor group, and layout.tensor is 1", "false"},
+    {"layout.context_method", one_context, "layout.context is 1"},
+    {"layout.schedule", one_stage, "layout.pipeline is 1"},
+    {"layout.chunks", one_stage, "layout.pipeline is 1", "1"},
+    {"layout.replicate", no_shards, "layout.zero is 0, so nothing is sharded and every rank is a replica",
+     "1"},
+    {"checkpoint.keep", no_checkpoints, "checkpoint.every is not given"},
+    {"checkpoint.async", no_checkpoints, "checkpoint.every is not given"},
+    {"checkpoint.contract", no_checkpoints, "checkpoint.every is not given"},
+    {"model.rope_theta", gpt2, "gpt2 learns its positions"},
+    {"model.rope_scaling", gpt2, "gpt2 learns its positions", "{ rope_type = \"none\" }"},
+    {"model.attention_bias", gpt2, "gpt2 always has biases", "true"},
+};
+
+}  // namespace
+
+std::string idle_reason(const Job& job, const std::string& name) {
+  const auto* row = std::ranges::find_if(kIdle, [&](const Idle& idle) { return name == idle.name; });
+  return row != std::end(kIdle) && row->is_idle(job) ? row->reason : "";
+}
+
+void check_idle(Rules& rules) {
+  Job job = rules.job();
+  for (const Idle& idle : kIdle) {
+    if (!is_given(job, idle.name) || !idle.is_idle(job)) continue;
+    if (to_toml(field_named(idle.name), job) == idle.off) continue;
+    rules.require(false, {idle.name}, fmt::format("has no effect: {}", idle.reason),
+                  fmt::format("leave it out, or --set {}=default", idle.name));
+  }
+}
+
+}  // namespace muster::spec

@@ -1,0 +1,62 @@
+// What a job can describe and this program cannot run yet. Whoever builds one of these takes its row away.
+#include "spec/config/rules.h"
+
+namespace muster::spec {
+namespace {
+
+struct NotBuilt {
+  const char* name;
+  bool (*is_asked)(const Job&);
+  const char* what;
+  const char* remedy;
+};
+
+constexpr const char* kOnlyData = "leave it out: the data axis is the only one built";
+constexpr const char* kOneFormat =
+    "use float32 or float64 for compute, parameters, gradients and optimizer alike";
+
+bool is_plain(const std::string& format) {
+  return format == "float32" || format == "float64";
+}
+bool mixed(const NumericsConfig& numerics, const std::string& format) {
+  return is_plain(numerics.compute) && format != numerics.compute;
+}
+
+constexpr NotBuilt kNotBuilt[] = {
+    {"layout.tensor", [](const Job& j) { return j.layout.tensor > 1; }, "tensor parallelism", kOnlyData},
+    {"layout.sequence_parallel", [](const Job& j) { return j.layout.sequence_parallel; },
+     "sequence parallelism", kOnlyData},
+    {"layout.pipeline", [](const Job& j) { return j.layout.pipeline > 1; }, "pipeline parallelism",
+     kOnlyData},
+    {"layout.chunks", [](const Job& j) { return j.layout.chunks > 1; }, "several chunks a stage", kOnlyData},
+    {"layout.context", [](const Job& j) { return j.layout.context > 1; }, "context parallelism", kOnlyData},
+    {"layout.zero", [](const Job& j) { return j.layout.zero > 0; }, "sharded states", "use zero = 0"},
+    {"layout.replicate", [](const Job& j) { return j.layout.replicate > 1; }, "replicas of shards",
+     "leave it out"},
+    {"layout.recompute", [](const Job& j) { return j.layout.recompute != "none"; }, "recomputation",
+     "use recompute = \"none\""},
+    {"numerics.compute", [](const Job& j) { return !is_plain(j.numerics.compute); }, "low precision",
+     kOneFormat},
+    {"numerics.parameters", [](const Job& j) { return mixed(j.numerics, j.numerics.parameters); },
+     "another format than compute's", kOneFormat},
+    {"numerics.gradients", [](const Job& j) { return mixed(j.numerics, j.numerics.gradients); },
+     "another format than compute's", kOneFormat},
+    {"numerics.optimizer", [](const Job& j) { return mixed(j.numerics, j.numerics.optimizer); },
+     "another format than compute's", kOneFormat},
+    {"numerics.master", [](const Job& j) { return j.numerics.master != "none"; }, "master parameters",
+     "use master = \"none\""},
+    {"numerics.recipe", [](const Job& j) { return j.numerics.recipe != "none"; }, "recipes",
+     "use recipe = \"none\""},
+    {"checkpoint.every", [](const Job& j) { return j.checkpoint.every > 0; }, "checkpoints during a run",
+     "leave it out: the final weights are always written"},
+};
+
+}  // namespace
+
+void check_supported(Rules& rules) {
+  for (const NotBuilt& row : kNotBuilt)
+    rules.require(!row.is_asked(rules.job()), {row.name}, fmt::format("not built yet: {}", row.what),
+                  row.remedy);
+}
+
+}  // namespace muster::spec

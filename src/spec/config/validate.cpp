@@ -1,0 +1,120 @@
+#include <algorithm>
+#include <numeric>
+
+#include "spec/config/rules.h"
+
+namespace muster::spec {
+namespace {
+
+void check_data(Rules& rules) {
+  const DataConfig& data = rules.job().data;
+  rules.require(data.path.empty() || data.sources.empty(), {"data.path", "data.sources"},
+                "is one training set, and data.sources is another", "keep one of the two");
+  rules.require(data.validation_path.empty() || data.validation_fraction == 0,
+                {"data.validation_path", "data.validation_fraction"},
+                "is one validation set, and validation_fraction takes another from data.path",
+                "keep one of the two");
+  const bool has_validation = !data.validation_path.empty() || data.validation_fraction > 0;
+  rules.require(rules.job().training.evaluate_every == 0 || has_validation,
+                {"training.evaluate_every", "data.validation_path", "data.validation_fraction"},
+                "needs a validation set", "give data.validation_path or data.validation_fraction");
+  const bool starts_at_0 =
+      std::ranges::any_of(data.sources, [](const DataSource& source) { return source.from_sample == 0; });
+  rules.require(data.sources.empty() || starts_at_0, {"data.sources"},
+                "must have a source from the first sample on", "give one of them from_sample = 0");
+}
+
+void check_vocabulary(Rules& rules) {
+  const Job& job = rules.job();
+  const bool is_text = job.data.format == "text" || job.data.format == "jsonl";
+  rules.require(!is_text || job.data.tokenizer != "bytes" || job.model.vocab_size >= 256,
+                {"model.vocab_size", "data.tokenizer", "data.format"},
+                "must be at least 256 with the bytes tokenizer", "each byte is an id");
+  rules.require(
+      job.model.family != Family::gpt2 || job.data.sequence_length <= job.model.max_position_embeddings,
+      {"data.sequence_length", "model.max_position_embeddings", "model.family"},
+      fmt::format("must be at most model.max_position_embeddings = {}: gpt2 learns each position",
+                  job.model.max_position_embeddings),
+      "shorten the sequences or give the model more positions");
+}
+
+void check_optimizer(Rules& rules) {
+  const OptimizerConfig& optimizer = rules.job().optimizer;
+  const int64_t steps = rules.job().training.steps;
+  rules.require(optimizer.betas.size() == 2, {"optimizer.betas"}, "must be two numbers",
+                "AdamW has two moments: betas = [0.9, 0.95]");
+  rules.require(optimizer.minimum_learning_rate <= optimizer.learning_rate,
+                {"optimizer.minimum_learning_rate", "optimizer.learning_rate"},
+                fmt::format("must be at most learning_rate = {}", optimizer.learning_rate),
+                "lower it or raise learning_rate");
+  rules.require(optimizer.warmup_steps <= steps, {"optimizer.warmup_steps", "training.steps"},
+                fmt::format("must be at most training.steps = {}", steps),
+                "shorten the warm-up or lengthen the run");
+  const bool fits = optimizer.decay_steps <= steps - std::min(steps, optimizer.warmup_steps);
+  rules.require(
+      optimizer.schedule != "wsd" || fits,
+      {"optimizer.decay_steps", "optimizer.warmup_steps", "training.steps"},
+      fmt::format("must fit in training.steps = {} after warmup_steps = {}", steps, optimizer.warmup_steps),
+      "shorten the decay or lengthen the run");
+}
+
+void check_layout(Rules& rules) {
+  const LayoutConfig& layout = rules.job().layout;
+  std::vector<std::string> sorted = layout.order;
+  std::ranges::sort(sorted);
+  rules.require(sorted == std::vector<std::string>{"context", "data", "pipeline", "tensor"}, {"layout.order"},
+                "must list each of tensor, context, data and pipeline once", "innermost first");
+  const int64_t data = std::max<int64_t>(layout.data, layout.replicate);
+  rules.require(data % layout.replicate == 0, {"layout.replicate", "layout.data"},
+                fmt::format("must divide layout.data = {}", layout.data), "data = replicate x shards");
+  const bool is_dense = true;  // no family has experts yet
+  rules.require(!is_dense || layout.expert == 1, {"layout.expert"}, "this model has no experts",
+                "leave it out");
+}
+
+std::string nearest_multiples(int64_t number, int64_t divisor) {
+  const int64_t below = number / divisor * divisor;
+  if (below == 0) return fmt::format("{} is the least", divisor);
+  return fmt::format("{} and {} are the nearest", below, below + divisor);
+}
+
+void check_batch(Rules& rules) {
+  const Job& job = rules.job();
+  const int64_t data = std::max<int64_t>(job.layout.data, 1), micro = job.training.micro_batch_size,
+                batch = job.training.global_batch_size;
+  rules.require(batch % (data * micro) == 0,
+                {"training.global_batch_size", "training.micro_batch_size", "layout.data"},
+                fmt::format("must be a multiple of layout.data x micro_batch_size = {} x {} = {}", data,
+                            micro, data * micro),
+                nearest_multiples(batch, data * micro));
+}
+
+void check_heads(Rules& rules) {
+  const Job& job = rules.job();
+  for (const char* key : {"model.num_attention_heads", "model.num_key_value_heads"}) {
+    const int64_t heads = std::string_view(key) == "model.num_attention_heads"
+                              ? job.model.num_attention_heads
+                              : job.model.num_key_value_heads;
+    rules.require(rules.unread_in("model") || heads % job.layout.tensor == 0, {key, "layout.tensor"},
+                  fmt::format("must be a multiple of layout.tensor = {}", job.layout.tensor),
+                  fmt::format("choose a tensor size that divides {}",
+                              std::gcd(job.model.num_attention_heads, job.model.num_key_value_heads)));
+  }
+}
+
+}  // namespace
+
+void check_rules(Rules& rules) {
+  check_data(rules);
+  check_vocabulary(rules);
+  check_optimizer(rules);
+  check_layout(rules);
+  check_divisions(rules);
+}
+
+void check_divisions(Rules& rules) {
+  check_batch(rules);
+  check_heads(rules);
+}
+
+}  // namespace muster::spec

@@ -3,12 +3,16 @@
 //
 // Every collective must be called by all ranks of the group, in the same order, with the same shapes and
 // dtype. A group of one is the identity: nothing is sent and nothing is recorded.
+//
+// A message's recorded bytes are those of the larger of its two tensors on this rank: what all_gather fills,
+// what reduce_scatter and all_to_all read, the tensor itself for the others, 0 for a barrier.
 #pragma once
 #include <ATen/core/Tensor.h>
 
 #include <chrono>
 #include <cstdint>
 #include <memory>
+#include <source_location>
 #include <string>
 #include <vector>
 
@@ -31,8 +35,9 @@ struct MessageLog {
 };
 
 // A collective under way. wait() returns when the result may be read, or throws WorldError (peer_lost,
-// timeout) that names axis, operation and sequence number. Waiting twice does nothing. Must be waited for
-// before it is dropped.
+// timeout) that names axis, operation, sequence number and ranks. Waiting twice does nothing. Must be waited
+// for: dropped before that, its result is undefined. A send or receive over Gloo is done() only when waited
+// for.
 class Pending {
  public:
   Pending();
@@ -60,19 +65,24 @@ class Communicator {
   int64_t rank() const;                       // of this process within the group
   const std::vector<int64_t>& ranks() const;  // global ranks of the group
 
-  // In place over contiguous `tensor`.
-  Pending all_reduce(at::Tensor tensor, Reduce op = Reduce::sum);
+  // The caller's file and line, filled in by the compiler and shown in errors.
+  using Site = std::source_location;
+
+  // All tensors must be contiguous. `root`, `to` and `from` are ranks within the group.
+  // In place.
+  Pending all_reduce(at::Tensor tensor, Reduce op = Reduce::sum, Site site = Site::current());
   // out [size * n] from in [n], in rank order.
-  Pending all_gather(at::Tensor out, at::Tensor in);
-  // out [n] = sum over ranks of in [size * n], this rank's part; summed in rank order.
-  Pending reduce_scatter(at::Tensor out, at::Tensor in);
+  Pending all_gather(at::Tensor out, at::Tensor in, Site site = Site::current());
+  // out [n] = sum over ranks of in [size * n], this rank's part; summed in rank order, 16-bit floats in fp32.
+  // Takes scratch as large as `in` until it is waited for (category communication).
+  Pending reduce_scatter(at::Tensor out, at::Tensor in, Site site = Site::current());
   // Splits along dim 0; counts of 0 are fine.
   Pending all_to_all(at::Tensor out, at::Tensor in, std::vector<int64_t> out_counts,
-                     std::vector<int64_t> in_counts);
-  Pending broadcast(at::Tensor tensor, int64_t root);
-  Pending send(at::Tensor tensor, int64_t to, int tag);
-  Pending receive(at::Tensor tensor, int64_t from, int tag);
-  void barrier();
+                     std::vector<int64_t> in_counts, Site site = Site::current());
+  Pending broadcast(at::Tensor tensor, int64_t root, Site site = Site::current());
+  Pending send(at::Tensor tensor, int64_t to, int tag, Site site = Site::current());
+  Pending receive(at::Tensor tensor, int64_t from, int tag, Site site = Site::current());
+  void barrier(Site site = Site::current());
 
  private:
   std::unique_ptr<State> state_;
@@ -101,12 +111,20 @@ class Groups {
   std::shared_ptr<MessageLog> log_;
 };
 
+struct GroupOptions {
+  // The longest that one collective may take. Gloo cannot be interrupted, so this also bounds a stuck thread.
+  std::chrono::milliseconds collective_timeout{60'000};
+  // Before each collective the ranks compare operation, dtype, shape and counts, and all stop with
+  // WorldError(mismatch) that names both calls and both sites. Costs a round trip to the store each time.
+  bool check = false;
+};
+
 // Connects all ranks of a mesh: device "cpu" over Gloo, "cuda" over NCCL (plugin). Collective over the whole
-// world; throws WorldError naming host and port, or the ranks that did not come, within `timeout`.
+// world; throws WorldError naming host and port, or the ranks that did not come, within about `timeout`.
 Groups connect(const spec::Mesh& mesh, const World& world, const std::string& device,
-               std::chrono::milliseconds timeout);
-// The groups of rank `rank` in a world of any size, with no peers: every work is done at once. For
-// rehearsals.
+               std::chrono::milliseconds timeout, const GroupOptions& options = {});
+// The groups of rank `rank` in a world of any size, with no peers: every work is done at once and moves
+// nothing, recorded times are 0. For rehearsals.
 Groups without_peers(const spec::Mesh& mesh, int64_t rank);
 
 }  // namespace muster::comm

@@ -1,0 +1,236 @@
+#include "comm/communicator.h"
+
+#include "base/error.h"
+#include "comm/pending.h"
+#include "comm/state.h"
+#include "device/ledger.h"
+
+namespace muster::comm {
+namespace {
+
+c10d::ReduceOp to_c10d(Reduce op) {
+  switch (op) {
+    case Reduce::maximum:
+      return c10d::ReduceOp::MAX;
+    case Reduce::minimum:
+      return c10d::ReduceOp::MIN;
+    case Reduce::sum:
+      break;
+  }
+  return c10d::ReduceOp::SUM;
+}
+
+const char* to_string(Reduce op) {
+  return op == Reduce::sum ? "sum" : op == Reduce::maximum ? "maximum" : "minimum";
+}
+
+// A call over `tensor`, the larger of the two that it has.
+Call call_over(const char* op, std::string detail, const at::Tensor& tensor, Communicator::Site site) {
+  MUSTER_CHECK(tensor.is_contiguous(), "{} of a tensor that is not contiguous: {}", op, describe(tensor));
+  Call call;
+  call.op = op;
+  call.detail = std::move(detail);
+  call.tensor = describe(tensor);
+  call.bytes = static_cast<int64_t>(tensor.nbytes());
+  call.site = site;
+  return call;
+}
+
+void check_pair(const char* op, const at::Tensor& whole, const at::Tensor& part, int64_t size) {
+  MUSTER_CHECK(whole.is_contiguous() && part.is_contiguous(), "{}: {} and {} must be contiguous", op,
+               describe(whole), describe(part));
+  MUSTER_CHECK(whole.scalar_type() == part.scalar_type() && whole.numel() == size * part.numel(),
+               "{} among {}: {} is not {} times {}", op, size, describe(whole), size, describe(part));
+}
+
+bool is_half(const at::Tensor& tensor) {
+  return tensor.scalar_type() == at::kBFloat16 || tensor.scalar_type() == at::kHalf;
+}
+
+// out [n] = the sum of parts [size, n], row by row.
+void sum_rows(at::Tensor out, const at::Tensor& parts) {
+  at::NoGradGuard no_grad;
+  at::Tensor sum = is_half(out) ? parts[0].to(at::kFloat) : out;
+  if (!is_half(out)) out.copy_(parts[0]);
+  for (int64_t row = 1; row < parts.size(0); ++row) sum.add_(parts[row].to(sum.scalar_type()));
+  if (is_half(out)) out.copy_(sum);
+}
+
+}  // namespace
+
+Pending Communicator::State::issue(Call call, const Start& start, std::function<void()> finish) {
+  auto pending = std::make_unique<Pending::State>();
+  call.sequence = call.point_to_point ? point_to_points++ : collectives++;
+  if (agreement && !call.point_to_point) agreement->confirm(*group, call);
+  pending->group = group;
+  pending->line = MessageLine(log, *group, call, timed);
+  pending->finish = std::move(finish);
+  try {
+    if (start) pending->work = start(*backend);
+    if (pending->work) pending->line.watch(*pending->work, call.point_to_point);
+  } catch (const std::exception& error) {
+    throw_failure(*group, call, error);
+  }
+  pending->call = std::move(call);
+  return Pending(std::move(pending));
+}
+
+Communicator::Communicator(std::unique_ptr<State> state) : state_(std::move(state)) {}
+Communicator::~Communicator() = default;
+Communicator::Communicator(Communicator&&) noexcept = default;
+
+spec::Axis Communicator::axis() const {
+  return state_->group->axis;
+}
+int64_t Communicator::size() const {
+  return state_->group->size();
+}
+int64_t Communicator::rank() const {
+  return state_->group->rank;
+}
+const std::vector<int64_t>& Communicator::ranks() const {
+  return state_->group->ranks;
+}
+
+Pending Communicator::all_reduce(at::Tensor tensor, Reduce op, Site site) {
+  if (!state_->backend) return {};
+  return state_->issue(call_over("all_reduce", to_string(op), tensor, site), [&](c10d::Backend& backend) {
+    c10d::AllreduceOptions options;
+    options.reduceOp = to_c10d(op);
+    std::vector<at::Tensor> tensors{tensor};
+    return backend.allreduce(tensors, options);
+  });
+}
+
+Pending Communicator::all_gather(at::Tensor out, at::Tensor in, Site site) {
+  check_pair("all_gather", out, in, size());
+  if (!state_->backend) {
+    at::NoGradGuard no_grad;
+    out.view({-1}).copy_(in.view({-1}));
+    return {};
+  }
+  return state_->issue(call_over("all_gather", "", out, site),
+                       [&](c10d::Backend& backend) { return backend.all_gather_single(out, in); });
+}
+
+// Gloo's own is a clone and an all-reduce: twice the bytes on the wire, and summed in no stated order.
+Pending Communicator::reduce_scatter(at::Tensor out, at::Tensor in, Site site) {
+  check_pair("reduce_scatter", in, out, size());
+  at::Tensor flat_out = out.view({-1});
+  if (!state_->backend) {
+    at::NoGradGuard no_grad;
+    flat_out.copy_(in.view({-1}));
+    return {};
+  }
+  at::Tensor parts;
+  {
+    device::CategoryGuard guard(device::Category::communication);
+    parts = at::empty({size(), out.numel()}, in.options().requires_grad(false));
+  }
+  return state_->issue(
+      call_over("reduce_scatter", "", in, site),
+      [&](c10d::Backend& backend) {
+        at::Tensor to = parts.view({-1}), from = in.view({-1});
+        // The backend moves the vectors out.
+        std::vector<int64_t> to_counts, from_counts;
+        return backend.all_to_all_single(to, from, to_counts, from_counts);
+      },
+      [flat_out, parts] {
+        device::CategoryGuard guard(device::Category::communication);
+        sum_rows(flat_out, parts);
+      });
+}
+
+Pending Communicator::all_to_all(at::Tensor out, at::Tensor in, std::vector<int64_t> out_counts,
+                                 std::vector<int64_t> in_counts, Site site) {
+  MUSTER_CHECK(
+      static_cast<int64_t>(out_counts.size()) == size() && static_cast<int64_t>(in_counts.size()) == size(),
+      "all_to_all among {}: {} and {} counts", size(), out_counts.size(), in_counts.size());
+  if (!state_->backend) {
+    at::NoGradGuard no_grad;
+    out.copy_(in);
+    return {};
+  }
+  Call call = call_over("all_to_all", "", in, site);
+  call.tensor = c10::toString(in.scalar_type());  // the sizes differ by rank; the counts are compared
+  call.out_counts = out_counts;
+  call.in_counts = in_counts;
+  return state_->issue(std::move(call), [&](c10d::Backend& backend) {
+    return backend.all_to_all_single(out, in, out_counts, in_counts);
+  });
+}
+
+Pending Communicator::broadcast(at::Tensor tensor, int64_t root, Site site) {
+  if (!state_->backend) return {};
+  return state_->issue(call_over("broadcast", fmt::format("root {}", root), tensor, site),
+                       [&](c10d::Backend& backend) {
+                         c10d::BroadcastOptions options;
+                         options.rootRank = root;
+                         std::vector<at::Tensor> tensors{tensor};
+                         return backend.broadcast(tensors, options);
+                       });
+}
+
+Pending Communicator::send(at::Tensor tensor, int64_t to, int tag, Site site) {
+  MUSTER_CHECK(state_->backend && to != rank(), "send to itself");
+  Call call = call_over("send", fmt::format("to {} tag {}", ranks().at(to), tag), tensor, site);
+  call.point_to_point = true;
+  return state_->issue(std::move(call), [&](c10d::Backend& backend) {
+    std::vector<at::Tensor> tensors{tensor};
+    return backend.send(tensors, static_cast<int>(to), tag);
+  });
+}
+
+Pending Communicator::receive(at::Tensor tensor, int64_t from, int tag, Site site) {
+  MUSTER_CHECK(state_->backend && from != rank(), "receive from itself");
+  Call call = call_over("receive", fmt::format("from {} tag {}", ranks().at(from), tag), tensor, site);
+  call.point_to_point = true;
+  return state_->issue(std::move(call), [&](c10d::Backend& backend) {
+    std::vector<at::Tensor> tensors{tensor};
+    return backend.recv(tensors, static_cast<int>(from), tag);
+  });
+}
+
+void Communicator::barrier(Site site) {
+  if (!state_->backend) return;
+  Call call;
+  call.op = "barrier";
+  call.site = site;
+  state_->issue(std::move(call), [](c10d::Backend& backend) { return backend.barrier(); }).wait();
+}
+
+Groups::Groups(std::vector<Communicator> by_axis, std::shared_ptr<MessageLog> log)
+    : by_axis_(std::move(by_axis)), log_(std::move(log)) {
+  MUSTER_CHECK(by_axis_.size() == spec::kAxisCount, "{} communicators for {} axes", by_axis_.size(),
+               spec::kAxisCount);
+}
+
+Communicator& Groups::on(spec::Axis axis) {
+  return by_axis_[static_cast<size_t>(axis)];
+}
+
+Groups make_groups(const spec::Mesh& mesh, int64_t rank, std::chrono::milliseconds timeout,
+                   const std::function<Wire(const Group&)>& connect_group) {
+  auto log = std::make_shared<MessageLog>();
+  std::vector<Communicator> by_axis;
+  for (spec::Axis axis : spec::kAxes) {
+    auto group = std::make_shared<Group>();
+    group->axis = axis;
+    group->timeout = timeout;
+    group->ranks = mesh.size(axis) == 1 ? std::vector{rank} : mesh.group(rank, axis);
+    group->rank = mesh.size(axis) == 1 ? 0 : mesh.coordinate(rank, axis);
+    auto state = std::make_unique<Communicator::State>();
+    if (group->size() > 1) {
+      Wire wire = connect_group(*group);
+      state->backend = std::move(wire.backend);
+      state->agreement = std::move(wire.agreement);
+      state->timed = wire.timed;
+    }
+    state->group = std::move(group);
+    state->log = log;
+    by_axis.emplace_back(std::move(state));
+  }
+  return Groups(std::move(by_axis), log);
+}
+
+}  // namespace muster::comm

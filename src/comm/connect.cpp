@@ -1,0 +1,68 @@
+#include <fmt/format.h>
+
+#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
+
+#include "base/error.h"
+#include "comm/gloo.h"
+#include "comm/rendezvous.h"
+#include "comm/socket.h"
+#include "comm/state.h"
+
+namespace muster::comm {
+namespace {
+
+using Store = c10::intrusive_ptr<c10d::Store>;
+using std::chrono::milliseconds;
+
+using MakeBackend = std::function<c10::intrusive_ptr<c10d::Backend>(Store, const Group&)>;
+
+std::string bind_address(const World& world) {
+  if (!world.interface_address.empty()) return world.interface_address;
+  return world.local_size == world.size ? "127.0.0.1" : address_towards(world.master_address);
+}
+
+MakeBackend backend_maker(const World& world, milliseconds connect_timeout, milliseconds timeout) {
+  auto gloo = std::make_shared<Gloo>(bind_address(world));
+  return [=](Store store, const Group& group) {
+    return gloo->make(std::move(store), static_cast<int>(group.rank), static_cast<int>(group.size()),
+                      connect_timeout, timeout);
+  };
+}
+
+Wire connect_group(const Group& group, const Store& store, const MakeBackend& make, bool check) {
+  const std::string name = fmt::format("{}/{}", spec::to_string(group.axis), group.ranks.front());
+  Wire wire;
+  try {
+    wire.backend = make(c10::make_intrusive<c10d::PrefixStore>(name, store), group);
+  } catch (const WorldError&) {
+    throw;
+  } catch (const std::exception& error) {
+    const std::string text = error.what();
+    throw WorldError(
+        WorldError::Kind::peer_lost,
+        fmt::format("{} axis: ranks {} could not connect to each other: {}", spec::to_string(group.axis),
+                    list_ranks(group.ranks), text.substr(0, text.find('\n'))));
+  }
+  // A connection of its own: a blocked get holds its client's lock.
+  if (check)
+    wire.agreement =
+        std::make_unique<Agreement>(c10::make_intrusive<c10d::PrefixStore>(name + "/check", store->clone()));
+  return wire;
+}
+
+}  // namespace
+
+Groups connect(const spec::Mesh& mesh, const World& world, const std::string& device, milliseconds timeout,
+               const GroupOptions& options) {
+  MUSTER_CHECK(mesh.world_size() == world.size, "a mesh of {} ranks in a world of {}", mesh.world_size(),
+               world.size);
+  MUSTER_CHECK(device == "cpu" || device == "cuda", "device '{}'", device);
+  if (world.size == 1) return make_groups(mesh, world.rank, options.collective_timeout, {});
+  const Store store = join_store(world, timeout);
+  wait_for_all(*store, world, timeout);
+  const MakeBackend make = backend_maker(world, timeout, options.collective_timeout);
+  return make_groups(mesh, world.rank, options.collective_timeout,
+                     [&](const Group& group) { return connect_group(group, store, make, options.check); });
+}
+
+}  // namespace muster::comm

@@ -1,0 +1,41 @@
+// A collective under way, inside the comm room.
+#pragma once
+#include <atomic>
+#include <functional>
+#include <torch/csrc/distributed/c10d/Work.hpp>
+
+#include "comm/call.h"
+#include "comm/communicator.h"
+
+namespace muster::comm {
+
+// The line that a message has in the record, filled in as the message goes on.
+class MessageLine {
+ public:
+  MessageLine() = default;
+  // Appends the message to the record, if one is being written.
+  MessageLine(std::shared_ptr<MessageLog> log, const Group& group, const Call& call, bool timed);
+  // Notes when `work` ends, on whichever thread ends it.
+  void watch(c10d::Work& work, bool point_to_point);
+  void waited(double seconds);
+
+ private:
+  telemetry::MessageEvent* event() const;
+
+  std::shared_ptr<MessageLog> log_;
+  telemetry::StepRecord* record_ = nullptr;
+  size_t index_ = 0;
+  bool timed_ = false;
+  std::shared_ptr<std::atomic<double>> done_at_;
+};
+
+struct Pending::State {
+  std::shared_ptr<const Group> group;
+  Call call;
+  c10::intrusive_ptr<c10d::Work> work;  // null: nothing had to move
+  std::function<void()> finish;
+  MessageLine line;
+  bool waited = false;
+};
+
+}  // namespace muster::comm

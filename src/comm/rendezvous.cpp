@@ -1,0 +1,87 @@
+#include "comm/rendezvous.h"
+
+#include <fmt/format.h>
+
+#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
+#include <torch/csrc/distributed/c10d/TCPStore.hpp>
+
+#include "base/error.h"
+#include "base/units.h"
+#include "comm/call.h"
+#include "comm/socket.h"
+
+namespace muster::comm {
+namespace {
+
+using std::chrono::milliseconds;
+
+c10::intrusive_ptr<c10d::Store> open_store(const std::string& host, const c10d::TCPStoreOptions& options) {
+  try {
+    return c10::make_intrusive<c10d::TCPStore>(host, options);
+  } catch (const std::exception& error) {
+    const std::string text = error.what();
+    throw WorldError(WorldError::Kind::timeout,
+                     fmt::format("no store of a job answers at {}:{} within {}: {}", host, options.port,
+                                 format_seconds(std::chrono::duration<double>(options.timeout).count()),
+                                 text.substr(0, text.find('\n'))));
+  }
+}
+
+std::string joined_key(int64_t rank) {
+  return fmt::format("joined/{}", rank);
+}
+
+std::vector<int64_t> missing_ranks(c10d::Store& store, int64_t size) {
+  std::vector<int64_t> missing;
+  for (int64_t rank = 0; rank < size; ++rank)
+    if (!store.check({joined_key(rank)})) missing.push_back(rank);
+  return missing;
+}
+
+}  // namespace
+
+HostedStore host_store(const std::string& address, int port, milliseconds timeout) {
+  const Bound bound = bind_to(address, port);
+  c10d::TCPStoreOptions options;
+  options.isServer = true;
+  options.masterListenFd = bound.fd;
+  options.port = static_cast<uint16_t>(bound.port);
+  options.waitWorkers = false;
+  options.timeout = timeout;
+  return {open_store(address, options), bound.port};
+}
+
+c10::intrusive_ptr<c10d::Store> join_store(const World& world, milliseconds timeout) {
+  c10::intrusive_ptr<c10d::Store> store;
+  if (world.rank == 0 && !world.store_is_hosted) {
+    store = host_store(world.master_address, world.master_port, timeout).store;
+  } else {
+    wait_for_listener(world.master_address, world.master_port, timeout);
+    c10d::TCPStoreOptions options;
+    options.port = static_cast<uint16_t>(world.master_port);
+    options.waitWorkers = false;
+    options.timeout = timeout;
+    store = open_store(world.master_address, options);
+  }
+  return c10::make_intrusive<c10d::PrefixStore>(world.store_prefix, store);
+}
+
+void wait_for_all(c10d::Store& store, const World& world, milliseconds timeout) {
+  const std::string all = "joined/all";
+  try {
+    store.set(joined_key(world.rank), "1");
+    if (store.add("joined/count", 1) == world.size) store.set(all, "1");
+    store.wait({all}, timeout);
+  } catch (const c10::DistStoreError&) {
+    throw WorldError(
+        WorldError::Kind::timeout,
+        fmt::format("ranks {} of {} did not come to {}:{} within {}",
+                    list_ranks(missing_ranks(store, world.size)), world.size, world.master_address,
+                    world.master_port, format_seconds(std::chrono::duration<double>(timeout).count())));
+  } catch (const c10::DistError& error) {
+    throw WorldError(WorldError::Kind::peer_lost,
+                     fmt::format("lost the store at {}:{}", world.master_address, world.master_port));
+  }
+}
+
+}  // namespace muster::comm

@@ -13,7 +13,9 @@ function(use_torch_pch target)
     target_compile_options(torch_pch PRIVATE ${ROOM_WARNINGS} -fpch-preprocess)
     target_precompile_headers(torch_pch PRIVATE "${CMAKE_SOURCE_DIR}/cmake/torch_pch.h")
   endif()
-  target_compile_options(${target} PRIVATE -fpch-preprocess)
+  # A program would be compiled with -fPIE, and then the header does not fit.
+  set_target_properties(${target} PROPERTIES POSITION_INDEPENDENT_CODE OFF)
+  target_compile_options(${target} PRIVATE -fpch-preprocess -fPIC)
   target_precompile_headers(${target} REUSE_FROM torch_pch)
 endfunction()
 

@@ -15,7 +15,7 @@ namespace muster::cli {
 namespace {
 
 constexpr Verb kFrontVerbs[] = {
-    {"none", "", nullptr},
+    {"doctor", "check a job: every value with where it came from, and the mesh", doctor},
 };
 
 struct EngineVerb {

@@ -1,4 +1,8 @@
 // The verbs that answer without loading torch; one file each.
 #pragma once
 
-namespace muster::cli {}  // namespace muster::cli
+namespace muster::cli {
+
+int doctor(int argc, char** argv);
+
+}  // namespace muster::cli

@@ -46,12 +46,6 @@ std::string section_remedy(std::string_view section) {
               : fmt::format("the sections are {}", fmt::join(sections(), ", "));
 }
 
-// The section that has this key, where another one was named; empty when there is none.
-std::string_view home_of(std::string_view key) {
-  const auto found = std::ranges::find(fields(), key, &Field::key);
-  return found == fields().end() ? "" : found->section;
-}
-
 std::vector<std::string_view> keys_of(std::string_view section) {
   std::vector<std::string_view> keys;
   for (const Field& field : fields())
@@ -59,15 +53,23 @@ std::vector<std::string_view> keys_of(std::string_view section) {
   return keys;
 }
 
+// What the key was probably meant to be: the nearest of its section, or else of another one.
+const Field* meant(std::string_view section, std::string_view key) {
+  if (const auto near = nearest(key, keys_of(section))) return find_field(section, *near);
+  for (std::string_view other : sections())
+    if (const Field* field = find_field(other, key)) return field;
+  for (std::string_view other : sections())
+    if (const auto near = nearest(key, keys_of(other))) return find_field(other, *near);
+  return nullptr;
+}
+
 void refuse_key(Layers& layers, const std::string& section, const std::string& key, const std::string& value,
                 const std::string& origin) {
   std::string remedy = "leave it out; docs/job.md lists the keys";
-  if (const auto near = nearest(key, keys_of(section))) {
-    layers.doubtful.insert(section + "." + std::string(*near));
-    remedy = fmt::format("did you mean {}?", *near);
-  } else if (!home_of(key).empty()) {
-    layers.doubtful.insert(std::string(home_of(key)) + "." + key);
-    remedy = fmt::format("it belongs in [{}]", home_of(key));
+  if (const Field* field = meant(section, key)) {
+    layers.doubtful.insert(field->name());
+    remedy =
+        fmt::format("did you mean {}?", field->section == section ? std::string(field->key) : field->name());
   }
   layers.problems.add(section + "." + key, value, "no such key", fmt::format("{} ({})", remedy, origin));
 }

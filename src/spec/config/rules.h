@@ -21,6 +21,11 @@ class Rules {
   // Where `holds` is false, a problem on the first of `names`, the keys that the rule reads.
   void require(bool holds, std::initializer_list<const char*> names, const std::string& rule,
                const std::string& remedy);
+  // Runs a check of its own on a key; what it throws is kept.
+  template <class Check>
+  void gather(const std::string& name, Check&& check) {
+    if (!unread(name)) problems_.gather(check);
+  }
   void refuse(const std::string& name, const std::string& rule, const std::string& remedy);
   bool unread(const std::string& name) const { return unread_.contains(name); }
   bool unread_in(const std::string& section) const;

@@ -2,6 +2,7 @@
 #include <numeric>
 
 #include "spec/config/rules.h"
+#include "spec/hardware/hardware.h"
 
 namespace muster::spec {
 namespace {
@@ -47,9 +48,6 @@ void check_optimizer(Rules& rules) {
                 {"optimizer.minimum_learning_rate", "optimizer.learning_rate"},
                 fmt::format("must be at most learning_rate = {}", optimizer.learning_rate),
                 "lower it or raise learning_rate");
-  rules.require(optimizer.warmup_steps <= steps, {"optimizer.warmup_steps", "training.steps"},
-                fmt::format("must be at most training.steps = {}", steps),
-                "shorten the warm-up or lengthen the run");
   const bool fits = optimizer.decay_steps <= steps - std::min(steps, optimizer.warmup_steps);
   rules.require(
       optimizer.schedule != "wsd" || fits,
@@ -109,6 +107,7 @@ void check_rules(Rules& rules) {
   check_vocabulary(rules);
   check_optimizer(rules);
   check_layout(rules);
+  rules.gather("hardware.name", [&] { load_hardware(rules.job().hardware.name); });
   check_divisions(rules);
 }
 

@@ -1,0 +1,8 @@
+#!/usr/bin/env bash
+# Trains bench/56m.toml with muster and with PyTorch, by turns; fails where muster misses a target.
+# usage: bench/run.sh BUILD [--rounds N] [--steps N]
+# BENCH_PYTHON=/path/to/python uses a Python that has torch already.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+[ -n "${BENCH_PYTHON:-}" ] || BENCH_PYTHON=$(bench/setup.sh)
+exec "$BENCH_PYTHON" bench/side_by_side.py "$@"

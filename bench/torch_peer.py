@@ -1,0 +1,222 @@
+#!/usr/bin/env python3
+"""PyTorch's side of the comparison: the model of bench/56m.toml, trained as its users train it.
+
+One process runs an eager loop; under torchrun it is DistributedDataParallel over Gloo. Both do what
+`muster train bench/56m.toml` does: fp32, eight micro-batches of one sequence a step, gradients clipped
+to norm 1, AdamW. Prints one JSON object, from rank 0.
+"""
+import argparse
+import contextlib
+import json
+import os
+import time
+
+import torch
+import torch.distributed as dist
+import torch.nn.functional as F
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel
+from torch.profiler import ProfilerActivity, profile
+
+VOCABULARY, HIDDEN, LAYERS, HEADS, KV_HEADS, FFN = 32000, 512, 8, 8, 4, 1376
+HEAD = HIDDEN // HEADS
+SEQUENCE, GLOBAL_BATCH = 512, 8
+MATMULS = {"aten::mm", "aten::addmm", "aten::bmm", "aten::matmul", "aten::linear"}
+
+
+def memory_bytes(field):
+    """One line of /proc/self/status, such as VmRSS (now) or VmHWM (the most so far)."""
+    with open("/proc/self/status", encoding="ascii") as status:
+        return next(int(line.split()[1]) * 1024 for line in status if line.startswith(field))
+
+
+def seconds_since_process_start():
+    with open("/proc/self/stat", encoding="ascii") as stat:
+        start_ticks = int(stat.read().rsplit(")", 1)[1].split()[19])
+    return time.clock_gettime(time.CLOCK_BOOTTIME) - start_ticks / os.sysconf("SC_CLK_TCK")
+
+
+def rotary_tables():
+    frequency = 10000.0 ** (-torch.arange(0, HEAD, 2, dtype=torch.float32) / HEAD)
+    angle = torch.outer(torch.arange(SEQUENCE, dtype=torch.float32), frequency).repeat(1, 2)
+    return angle.cos(), angle.sin()
+
+
+def rotate(x, cos, sin):
+    low, high = x.chunk(2, dim=-1)
+    return x * cos + torch.cat((-high, low), dim=-1) * sin
+
+
+class Attention(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.q_proj = nn.Linear(HIDDEN, HEADS * HEAD, bias=False)
+        self.k_proj = nn.Linear(HIDDEN, KV_HEADS * HEAD, bias=False)
+        self.v_proj = nn.Linear(HIDDEN, KV_HEADS * HEAD, bias=False)
+        self.o_proj = nn.Linear(HEADS * HEAD, HIDDEN, bias=False)
+
+    def forward(self, x, cos, sin):
+        batch, sequence, _ = x.shape
+        q, k, v = (projection(x).view(batch, sequence, -1, HEAD).transpose(1, 2)
+                   for projection in (self.q_proj, self.k_proj, self.v_proj))
+        mixed = F.scaled_dot_product_attention(rotate(q, cos, sin), rotate(k, cos, sin), v,
+                                               is_causal=True, enable_gqa=True)
+        return self.o_proj(mixed.transpose(1, 2).reshape(batch, sequence, -1))
+
+
+class SwiGLU(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.gate_proj = nn.Linear(HIDDEN, FFN, bias=False)
+        self.up_proj = nn.Linear(HIDDEN, FFN, bias=False)
+        self.down_proj = nn.Linear(FFN, HIDDEN, bias=False)
+
+    def forward(self, x):
+        return self.down_proj(F.silu(self.gate_proj(x)) * self.up_proj(x))
+
+
+class Block(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.input_norm = nn.RMSNorm(HIDDEN, eps=1e-5)
+        self.attention = Attention()
+        self.post_attention_norm = nn.RMSNorm(HIDDEN, eps=1e-5)
+        self.mlp = SwiGLU()
+
+    def forward(self, x, cos, sin):
+        x = x + self.attention(self.input_norm(x), cos, sin)
+        return x + self.mlp(self.post_attention_norm(x))
+
+
+class Llama(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.embed_tokens = nn.Embedding(VOCABULARY, HIDDEN)
+        self.layers = nn.ModuleList(Block() for _ in range(LAYERS))
+        self.norm = nn.RMSNorm(HIDDEN, eps=1e-5)
+        self.lm_head = nn.Linear(HIDDEN, VOCABULARY, bias=False)
+        cos, sin = rotary_tables()
+        self.register_buffer("cos", cos, persistent=False)
+        self.register_buffer("sin", sin, persistent=False)
+        for parameter in self.parameters():
+            if parameter.dim() == 2:
+                nn.init.normal_(parameter, std=0.02)
+
+    def forward(self, ids, targets):
+        x = self.embed_tokens(ids)
+        for layer in self.layers:
+            x = layer(x, self.cos, self.sin)
+        logits = self.lm_head(self.norm(x))
+        return F.cross_entropy(logits.view(-1, VOCABULARY), targets.view(-1))
+
+
+def adamw(model, implementation):
+    decayed = [p for p in model.parameters() if p.dim() == 2]
+    others = [p for p in model.parameters() if p.dim() != 2]
+    groups = [{"params": decayed, "weight_decay": 0.1}, {"params": others, "weight_decay": 0.0}]
+    choice = {} if implementation == "default" else {implementation: True}
+    return torch.optim.AdamW(groups, lr=3e-4, betas=(0.9, 0.95), eps=1e-8, **choice)
+
+
+class Trainer:
+    def __init__(self, arguments):
+        self.rank = int(os.environ.get("RANK", "0"))
+        self.world = int(os.environ.get("WORLD_SIZE", "1"))
+        # Two bytes an id; held as int16 because torch has no arithmetic on uint16, and ids stay under 2^15.
+        self.ids = torch.from_file(arguments.tokens, size=os.path.getsize(arguments.tokens) // 2, dtype=torch.int16)
+        torch.manual_seed(1)
+        self.model = Llama()
+        if self.world > 1:
+            dist.init_process_group("gloo")
+            self.model = DistributedDataParallel(self.model, gradient_as_bucket_view=True)
+        self.optimizer = adamw(self.model, arguments.adamw)
+
+    def sample(self, step, index):
+        windows = (len(self.ids) - 1) // SEQUENCE
+        start = (step * GLOBAL_BATCH + index) % windows * SEQUENCE
+        window = self.ids[start:start + SEQUENCE + 1].long()[None]
+        return window[:, :-1], window[:, 1:]
+
+    def backward(self, step, micro_batch, micro_batches):
+        """The loss of one micro-batch; gradients travel with the last one only."""
+        last = micro_batch == micro_batches - 1
+        quiet = contextlib.nullcontext() if self.world == 1 or last else self.model.no_sync()
+        with quiet:
+            loss = self.model(*self.sample(step, self.rank * micro_batches + micro_batch)) / micro_batches
+            loss.backward()
+        return loss.detach()
+
+    def step(self, number):
+        micro_batches = GLOBAL_BATCH // self.world
+        loss = sum(self.backward(number, m, micro_batches) for m in range(micro_batches))
+        nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
+        self.optimizer.step()
+        self.optimizer.zero_grad()
+        if self.world > 1:
+            dist.all_reduce(loss)
+        return loss.item() / self.world
+
+
+def touch_libraries():
+    """Makes torch load what it loads lazily (its matmul kernels, autograd), so that it is not charged to the run."""
+    x = torch.ones(64, 64, requires_grad=True)
+    (x @ x).sum().backward()
+
+
+def matmul_share(trainer, step):
+    with profile(activities=[ProfilerActivity.CPU]) as profiler:
+        trainer.step(step)
+    events = profiler.key_averages()
+    spent = {event.key: event.self_cpu_time_total for event in events}
+    return sum(spent.get(name, 0) for name in MATMULS) / sum(spent.values())
+
+
+def most_over_ranks(value, world):
+    if world == 1:
+        return value
+    most = torch.tensor(value)
+    dist.all_reduce(most, op=dist.ReduceOp.MAX)
+    return most.item()
+
+
+def read_arguments():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("tokens", help="flat file of little-endian 16-bit ids")
+    parser.add_argument("--steps", type=int, default=4, help="the first one warms up and is not timed")
+    parser.add_argument("--adamw", default="fused", choices=["default", "foreach", "fused"])
+    parser.add_argument("--profile", action="store_true", help="one more step: the share of time in matmuls")
+    return parser.parse_args()
+
+
+def main():
+    arguments = read_arguments()
+    torch.set_num_threads(1)
+    touch_libraries()
+    libraries_bytes = memory_bytes("VmRSS")
+    trainer = Trainer(arguments)
+    first_step_seconds = seconds_since_process_start()
+    losses, seconds, cpu_seconds = [], [], []
+    for number in range(arguments.steps):
+        start, cpu_start = time.perf_counter(), time.process_time()
+        losses.append(trainer.step(number))
+        seconds.append(time.perf_counter() - start)
+        cpu_seconds.append(time.process_time() - cpu_start)
+    result = {
+        "processes": trainer.world,
+        "losses": losses,
+        "step_seconds": seconds,
+        "step_cpu_seconds": cpu_seconds,
+        "tokens_per_second": [GLOBAL_BATCH * SEQUENCE / s for s in seconds[1:]],
+        "start_to_first_step_seconds": first_step_seconds,
+        "libraries_bytes": libraries_bytes,
+        "peak_bytes_above_libraries": most_over_ranks(memory_bytes("VmHWM") - libraries_bytes, trainer.world),
+    }
+    if arguments.profile:
+        result["matmul_share"] = matmul_share(trainer, arguments.steps)
+    if trainer.rank == 0:
+        print(json.dumps(result))
+    if trainer.world > 1:
+        dist.destroy_process_group()
+
+
+main()

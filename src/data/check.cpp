@@ -1,4 +1,5 @@
 #include "data/dataset.h"
+#include "data/files/megatron.h"
 #include "data/source.h"
 
 namespace muster::data {
@@ -23,6 +24,7 @@ void check_vocabulary(const spec::Job& job, Problems& problems) {
 
 void check_file(const spec::Job& job, const Place& place, bool holds_out, Problems& problems) {
   problems.gather([&] {
+    if (job.data.format == "megatron") check_megatron(place);
     const TokenFile file = open_ids(job, place);
     const int64_t ids = file.ids();
     const int64_t windows =

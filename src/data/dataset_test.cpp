@@ -74,7 +74,7 @@ TEST_F(DatasetTest, B074ASmallSetOfAMixtureIsDrawnAgainInNewEpochs) {
   write_ids("b.bin", std::vector<uint16_t>(101, 999));
   spec::Job mixed = job("", "uint16", 10);
   mixed.data.order = "shuffled";
-  mixed.data.sources = {{"b.bin", 0.001, 0}, {"a.bin", 0.999, 0}};
+  mixed.data.sources = {{file("b.bin").string(), 0.001, 0}, {file("a.bin").string(), 0.999, 0}};
   const Dataset dataset = Dataset::open_training(mixed);
   EXPECT_EQ(dataset.windows(), 20);
   std::map<int32_t, int> drawn;
@@ -107,7 +107,7 @@ TEST_F(DatasetTest, CheckFindsEverythingTogether) {
   write("short.txt", "too short");
   spec::Job request = job("short.txt", "text", 128);
   request.model.vocab_size = 100;
-  request.data.validation_path = "nowhere.txt";
+  request.data.validation_path = file("nowhere.txt").string();
   const std::string problems = problems_of(request);
   EXPECT_THAT(problems, HasSubstr("holds 9 ids: too few for one sequence of data.sequence_length + 1 = 129"));
   EXPECT_THAT(problems, HasSubstr("model.vocab_size = 100: the tokenizer bytes gives ids up to 255"));

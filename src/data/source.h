@@ -9,8 +9,7 @@
 
 namespace muster::data {
 
-// The files that training and validation read, resolved against the job's folder. A mixture's come in the
-// order of Mixture::paths().
+// The files that training and validation read. A mixture's come in the order of Mixture::paths().
 std::vector<Place> training_places(const spec::Job& job);
 std::optional<Place> validation_place(const spec::Job& job);
 

@@ -32,7 +32,7 @@ class TempFolder : public ::testing::Test {
     spec::Job job;
     job.path = file("job.toml").string();
     job.model.vocab_size = 65536;
-    job.data.path = path;
+    if (!path.empty()) job.data.path = file(path).string();
     job.data.format = format;
     job.data.sequence_length = sequence_length;
     job.data.order = "sequential";

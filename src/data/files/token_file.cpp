@@ -6,12 +6,9 @@
 #include <vector>
 
 #include "base/hash.h"
-#include "base/units.h"
 
 namespace muster::data {
 namespace {
-
-constexpr int64_t kChunkBytes = MiB;
 
 // Calls `body` with a value of the C++ type that `type` names.
 template <class Body>
@@ -104,8 +101,8 @@ void TokenFile::read(int64_t start, std::span<int32_t> out) const {
 
 template <class See>
 void TokenFile::stream(See&& see) const {
-  std::vector<uint64_t> buffer(kChunkBytes / sizeof(uint64_t));
-  const int64_t width = bytes_of(type_), most = kChunkBytes / width;
+  std::vector<uint64_t> buffer(kHashedBytes / sizeof(uint64_t));
+  const int64_t width = bytes_of(type_), most = kHashedBytes / width;
   for (int64_t done = 0; done < ids_; done += most) {
     const int64_t ids = std::min(most, ids_ - done);
     const std::span<char> bytes(reinterpret_cast<char*>(buffer.data()), static_cast<size_t>(ids * width));

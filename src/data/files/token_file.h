@@ -22,6 +22,9 @@ constexpr int64_t bytes_of(IdType type) {
 // The narrowest type of at least `least` that holds `largest_id`.
 IdType narrowest(int64_t largest_id, IdType least = IdType::u8);
 
+// Checksums are taken of this many bytes at a time, each seeded by the one before.
+constexpr int64_t kHashedBytes = int64_t{1} << 20;
+
 // An id where it stands: ids are counted from 0.
 struct IdAt {
   uint64_t id = 0;
@@ -46,11 +49,11 @@ class TokenFile {
   std::optional<IdAt> find_at_least(uint64_t limit) const;
   // Reads every id; nothing where there is none.
   std::optional<uint64_t> largest() const;
-  // xxh3 of the ids, a mebibyte at a time, each seeded by the one before.
+  // xxh3 of the ids, kHashedBytes at a time.
   uint64_t checksum() const;
 
  private:
-  // Calls `see(bytes, first id, ids)` for the whole file, a mebibyte at a time, until it returns false.
+  // Calls `see(bytes, first id, ids)` for the whole file, kHashedBytes at a time, until it returns false.
   template <class See>
   void stream(See&& see) const;
 

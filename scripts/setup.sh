@@ -5,7 +5,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 TORCH_VERSION=2.15.0
-PACKAGES=(g++ cmake ninja-build ccache lld git clang-format python3 python3-venv
+PACKAGES=(g++ cmake ninja-build ccache lld pkg-config git clang-format python3 python3-venv
   libcli11-dev libtomlplusplus-dev nlohmann-json3-dev libxxhash-dev libpcre2-dev libhwloc-dev
   prometheus-cpp-dev libgtest-dev libbenchmark-dev)
 
@@ -34,11 +34,13 @@ if [ ! -f "$stamp" ]; then
   echo "setup: installing LibTorch $TORCH_VERSION into .deps (0.6 GB to download, 1.3 GB on disk)"
   python3 -m venv .deps/venv
   # libtorch_cpu links the CUDA run time and its profiling interface even where there is no GPU.
-  .deps/venv/bin/pip install -q --no-deps "torch==$TORCH_VERSION" nvidia-cuda-runtime nvidia-cuda-cupti
+  .deps/venv/bin/pip install -q --no-deps "torch==$TORCH_VERSION" \
+    'nvidia-cuda-runtime>=13,<14' 'nvidia-cuda-cupti>=13,<14'
   touch "$stamp"
 fi
 .deps/venv/bin/python - >.deps/torch_root.new <<'PY'
 import importlib.util
 print(importlib.util.find_spec("torch").submodule_search_locations[0])
 PY
-cmp -s .deps/torch_root.new .deps/torch_root || cp .deps/torch_root.new .deps/torch_root
+# The old file stays where nothing changed, so that nothing is configured again.
+if cmp -s .deps/torch_root.new .deps/torch_root; then rm .deps/torch_root.new; else mv .deps/torch_root.new .deps/torch_root; fi

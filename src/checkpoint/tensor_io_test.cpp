@@ -1,0 +1,90 @@
+#include "checkpoint/tensor_io.h"
+
+#include "base/error.h"
+#include "checkpoint/testing.h"
+
+namespace muster::checkpoint {
+namespace {
+
+TEST(TensorIo, EveryDtypeComesBackBitwise) {
+  const TestFolder folder;
+  std::map<std::string, at::Tensor> tensors;
+  const at::Tensor bytes = at::randint(0, 256, {6, 8}, at::kByte);
+  for (at::ScalarType type : {at::kDouble, at::kFloat, at::kHalf, at::kBFloat16, at::kFloat8_e4m3fn,
+                              at::kFloat8_e5m2, at::kLong, at::kInt, at::kShort, at::kChar, at::kByte})
+    tensors[at::toString(type)] = bytes.view(type);
+  tensors["bool"] = bytes > 100;
+  write_tensors(folder / "a", tensors);
+  const SafetensorsFile file(folder / "a");
+  for (const auto& [name, tensor] : tensors) {
+    const at::Tensor back = at::zeros_like(tensor);
+    read_tensor(file, *file.find(name), back);
+    EXPECT_TRUE(at::equal(back.view(at::kByte), tensor.contiguous().view(at::kByte))) << name;
+  }
+}
+
+TEST(TensorIo, ReadsASliceAlongAnyDim) {
+  const TestFolder folder;
+  const at::Tensor whole = at::randn({4, 6, 5});
+  write_tensors(folder / "a", {{"x", whole}});
+  const SafetensorsFile file(folder / "a");
+  const TensorEntry& entry = *file.find("x");
+  for (int64_t dim = 0; dim < 3; ++dim)
+    for (at::ScalarType type : {at::kFloat, at::kDouble, at::kBFloat16}) {
+      std::vector<int64_t> shape = whole.sizes().vec();
+      shape[dim] = 2;
+      const at::Tensor part = at::empty(shape, type);
+      read_tensor(file, entry, Destination(part, dim, 1));
+      EXPECT_TRUE(at::equal(part, whole.narrow(dim, 1, 2).to(type))) << dim << " " << at::toString(type);
+    }
+}
+
+TEST(TensorIo, FillsStridedViewsAndScalars) {
+  const TestFolder folder;
+  const at::Tensor whole = at::randn({3, 4});
+  write_tensors(folder / "a", {{"x", whole}, {"scalar", at::scalar_tensor(2.5)}});
+  const SafetensorsFile file(folder / "a");
+  const at::Tensor base = at::zeros({4, 3});
+  read_tensor(file, *file.find("x"), base.t());
+  EXPECT_TRUE(at::equal(base, whole.t()));
+  const at::Tensor scalar = at::zeros({}, at::kDouble);
+  read_tensor(file, *file.find("scalar"), scalar);
+  EXPECT_EQ(scalar.item<double>(), 2.5);
+}
+
+TEST(TensorIo, ConvertsMoreThanOneStagingPiece) {
+  const TestFolder folder;
+  const at::Tensor whole = at::arange(3 * kStagingBytes / 4 + 5, at::kInt);
+  write_tensors(folder / "a", {{"x", whole}});
+  const SafetensorsFile file(folder / "a");
+  const at::Tensor back = at::empty(whole.sizes(), at::kLong);
+  read_tensor(file, *file.find("x"), back);
+  EXPECT_TRUE(at::equal(back, whole.to(at::kLong)));
+}
+
+TEST(TensorIo, RefusesADestinationOfAnotherShape) {
+  const TestFolder folder;
+  write_tensors(folder / "a", {{"x", at::ones({3, 4})}});
+  const SafetensorsFile file(folder / "a");
+  EXPECT_THROW(read_tensor(file, *file.find("x"), at::empty({4, 3})), Bug);
+  EXPECT_THROW(read_tensor(file, *file.find("x"), at::empty({12})), Bug);
+  EXPECT_THROW(read_tensor(file, *file.find("x"), Destination(at::empty({2, 4}), 0, 2)), Bug);
+}
+
+TEST(TensorIo, ComparesBytesOfTwoTensors) {
+  const TestFolder folder;
+  at::Tensor a = at::randn({3 * kStagingBytes / 8});
+  at::Tensor b = a.clone();
+  b[-1] += 1;
+  write_tensors(folder / "a", {{"a", a}, {"same", a}, {"b", b}, {"shaped", a.view({1, -1})}});
+  const SafetensorsFile file(folder / "a");
+  const auto same = [&](const char* x, const char* y) {
+    return same_bytes(file, *file.find(x), file, *file.find(y));
+  };
+  EXPECT_TRUE(same("a", "same"));
+  EXPECT_FALSE(same("a", "b"));
+  EXPECT_FALSE(same("a", "shaped"));
+}
+
+}  // namespace
+}  // namespace muster::checkpoint

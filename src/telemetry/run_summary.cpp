@@ -32,6 +32,12 @@ void for_each_field(Self& self, Visit&& visit) {
   visit("bytes", self.bytes);
 }
 
+template <Is<ProcessFigures> Self, class Visit>
+void for_each_field(Self& self, Visit&& visit) {
+  visit("rss_after_libraries_bytes", self.rss_after_libraries_bytes);
+  visit("peak_rss_bytes", self.peak_rss_bytes);
+}
+
 template <Is<RunSummary> Self, class Visit>
 void for_each_field(Self& self, Visit&& visit) {
   visit("model_name", self.model_name);
@@ -68,6 +74,8 @@ void for_each_field(Self& self, Visit&& visit) {
   visit("peak_flops", self.peak_flops);
   visit("peak_source", self.peak_source);
   visit("lost_seconds", self.lost_seconds);
+  visit("process", self.process);
+  visit("start_to_first_step_seconds", self.start_to_first_step_seconds);
   visit("rehearsed_memory", self.rehearsed_memory);
   visit("measured_memory", self.measured_memory);
   visit("rehearsed_messages", self.rehearsed_messages);

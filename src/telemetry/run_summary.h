@@ -31,6 +31,12 @@ struct LostTime {
   double checkpoints = 0;  // what training waited for
 };
 
+// Of the reporting process, as the system counts.
+struct ProcessFigures {
+  int64_t rss_after_libraries_bytes = 0;  // once the program and its libraries were loaded
+  int64_t peak_rss_bytes = 0;
+};
+
 struct RunSummary {
   // What ran.
   std::string model_name;  // "llama2-7b", or the family where the job gave dimensions
@@ -65,6 +71,8 @@ struct RunSummary {
 
   LostTime lost_seconds;
   std::optional<MemoryFigures> rehearsed_memory, measured_memory;   // of rank 0
+  ProcessFigures process;
+  double start_to_first_step_seconds = 0;  // from the start of the first process of the run
   std::vector<MessageTotal> rehearsed_messages, measured_messages;  // of one step of rank 0
 };
 

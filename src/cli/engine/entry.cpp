@@ -9,7 +9,7 @@ namespace muster::cli {
 namespace {
 
 constexpr Verb kVerbs[] = {
-    {"none", "", nullptr},
+    {"rehearse", "", rehearse},
 };
 
 }  // namespace

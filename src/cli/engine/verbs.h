@@ -1,4 +1,8 @@
 // The verbs that need torch; one file each.
 #pragma once
 
-namespace muster::cli {}  // namespace muster::cli
+namespace muster::cli {
+
+int rehearse(int argc, char** argv);
+
+}  // namespace muster::cli

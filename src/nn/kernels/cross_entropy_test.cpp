@@ -1,0 +1,63 @@
+#include "nn/kernels/kernels.h"
+#include "nn/ops/composite.h"
+#include "nn/ops/dispatch.h"
+#include "nn/test_support.h"
+
+namespace muster::nn {
+namespace {
+
+template <class T>
+class CrossEntropyKernel : public ::testing::Test {};
+TYPED_TEST_SUITE(CrossEntropyKernel, Types);
+
+// Every third row is not counted.
+at::Tensor targets_of(int64_t rows, int64_t vocabulary) {
+  const at::Tensor targets = integers(0, vocabulary, rows, 3);
+  return at::where(at::arange(rows).remainder(3).eq(2), at::full_like(targets, -100), targets);
+}
+
+template <class T>
+void expect_cross_entropy(const at::Tensor& logits, const at::Tensor& targets, bool gradient) {
+  const int64_t rows = logits.size(0), vocabulary = logits.size(1);
+  expect_agreement(
+      {logits, normal({rows}, at::kDouble, 4), targets}, 16,
+      [=](Tensors& t) {
+        kernels::cross_entropy(data<T>(t[0]), data<double>(t[1]), data<int32_t>(t[2]), rows, vocabulary, gradient);
+      },
+      [=](Tensors& t) { composite::cross_entropy(t[0], t[1], t[2], gradient); });
+}
+
+TYPED_TEST(CrossEntropyKernel, LossAndGradient) {
+  for (bool gradient : {false, true})
+    over_shapes([gradient](int64_t rows, int64_t size) {
+      expect_cross_entropy<TypeParam>(3 * normal({rows, size}, kType<TypeParam>, 1), targets_of(rows, size), gradient);
+    });
+}
+
+TYPED_TEST(CrossEntropyKernel, ALongVocabulary) {
+  expect_cross_entropy<TypeParam>(normal({3, 50257}, kType<TypeParam>, 1), targets_of(3, 50257), true);
+}
+
+// A shift of all logits changes nothing, and differences past the range of exp neither overflow nor give NaN.
+TYPED_TEST(CrossEntropyKernel, LargeLogits) {
+  using T = TypeParam;
+  const at::Tensor logits = at::tensor({1000.0, 1000.0, -1000.0, 3000.0, 0.0, 0.0}, kType<T>).view({2, 3});
+  const at::Tensor targets = at::tensor({1, 2}, at::kInt), losses = at::zeros({2}, at::kDouble);
+  kernels::cross_entropy(data<T>(logits), data<double>(losses), data<int32_t>(targets), 2, 3, true);
+  EXPECT_NEAR(losses[0].template item<double>(), std::log(2.0), 1e-6);
+  EXPECT_NEAR(losses[1].template item<double>(), 3000, 1e-3);
+  const at::Tensor right = at::tensor({0.5, -0.5, 0.0, 1.0, 0.0, -1.0}, kType<T>).view({2, 3});
+  EXPECT_LE(relative_error(logits, right), epsilon(kType<T>));
+}
+
+TYPED_TEST(CrossEntropyKernel, NanGivesANanLoss) {
+  using T = TypeParam;
+  const at::Tensor logits = normal({1, 70}, kType<T>, 1), targets = at::tensor({3}, at::kInt);
+  logits[0][41] = std::nan("");
+  const at::Tensor losses = at::zeros({1}, at::kDouble);
+  kernels::cross_entropy(data<T>(logits), data<double>(losses), data<int32_t>(targets), 1, 70, true);
+  EXPECT_TRUE(std::isnan(losses.template item<double>()));
+}
+
+}  // namespace
+}  // namespace muster::nn

@@ -1,0 +1,91 @@
+// CPU kernels over raw rows, for T = float and double. Every reduction has a fixed order that does not depend on the
+// number of threads, so that results are the same bits for any. Pointers do not overlap unless said.
+#pragma once
+#include <cstdint>
+
+#include "base/random.h"
+
+namespace muster::nn::kernels {
+
+// ---- norms over rows of `size` (norm.cpp) ----
+// y = x * rstd * w, rstd = (mean(x^2) + eps)^-1/2.
+template <class T>
+void rms_norm(T* y, T* rstd, const T* x, const T* w, int64_t rows, int64_t size, double eps);
+// y from a known rstd: the same bits as the forward pass gave.
+template <class T>
+void rms_norm_again(T* y, const T* rstd, const T* x, const T* w, int64_t rows, int64_t size);
+// dx += gradient of x; dw = or += gradient of w.
+template <class T>
+void rms_norm_backward(T* dx, T* dw, bool accumulate_dw, const T* dy, const T* x, const T* rstd, const T* w,
+                       int64_t rows, int64_t size);
+
+// y = (x - mean) * rstd * w + b.
+template <class T>
+void layer_norm(T* y, T* mean, T* rstd, const T* x, const T* w, const T* b, int64_t rows, int64_t size, double eps);
+template <class T>
+void layer_norm_again(T* y, const T* mean, const T* rstd, const T* x, const T* w, const T* b, int64_t rows,
+                      int64_t size);
+template <class T>
+void layer_norm_backward(T* dx, T* dw, T* db, bool accumulate_dw, bool accumulate_db, const T* dy, const T* x,
+                         const T* mean, const T* rstd, const T* w, int64_t rows, int64_t size);
+
+// ---- rotary positions, half-split: (x1, x2) -> (x1 cos - x2 sin, x2 cos + x1 sin) (rotary.cpp) ----
+// In place on the first `heads` heads of each row of `row_size`; row r stands at position r % length; cos and sin are
+// [length, head_dim / 2].
+template <class T>
+void rotate(T* x, const T* cos, const T* sin, int64_t rows, int64_t length, int64_t heads, int64_t head_dim,
+            int64_t row_size);
+// out[row, 0:heads] = x[row, 0:heads] rotated back; x has `x_row_size` a row, out has `out_row_size`.
+template <class T>
+void rotate_back(T* out, const T* x, const T* cos, const T* sin, int64_t rows, int64_t length, int64_t heads,
+                 int64_t head_dim, int64_t out_row_size, int64_t x_row_size);
+
+// ---- activations (activation.cpp) ----
+// Rows of gate_up are [gate, up], each `size`: h = silu(gate) * up (Shazeer 2020, "GLU variants", equation 6).
+template <class T>
+void swiglu(T* h, const T* gate_up, int64_t rows, int64_t size);
+// In place: gate_up becomes its gradient; dh becomes h again, for the gradient of the next weight.
+template <class T>
+void swiglu_backward(T* gate_up, T* dh, int64_t rows, int64_t size);
+// GELU by tanh (Hendrycks and Gimpel 2016, section 2), Hugging Face's "gelu_new".
+template <class T>
+void gelu(T* h, const T* a, int64_t count);
+// In place: a becomes its gradient; dh becomes h again.
+template <class T>
+void gelu_backward(T* a, T* dh, int64_t count);
+
+// ---- loss over the vocabulary (cross_entropy.cpp) ----
+// Each row of logits [rows, vocabulary] becomes softmax - onehot(target); losses[row] = logsumexp - logit of target.
+// A target < 0 is not counted: loss 0 and a zero row. With `gradient` false only losses are written.
+template <class T>
+void cross_entropy(T* logits, double* losses, const int32_t* targets, int64_t rows, int64_t vocabulary,
+                   bool gradient);
+
+// ---- rows and sums (rows.cpp) ----
+// out[row] = table[ids[row]] (+ positions[row % length] where not null).
+template <class T>
+void embed(T* out, const T* table, const T* positions, const int32_t* ids, int64_t rows, int64_t length,
+           int64_t size);
+// dtable[ids[row]] += dy[row], in row order.
+template <class T>
+void embed_backward(T* dtable, const T* dy, const int32_t* ids, int64_t rows, int64_t size);
+// out [groups, size] = or += sums of the rows of x; row r goes to out[r % groups].
+template <class T>
+void sum_rows(T* out, bool accumulate, const T* x, int64_t rows, int64_t size, int64_t groups);
+// x[row] += bias.
+template <class T>
+void add_bias(T* x, const T* bias, int64_t rows, int64_t size);
+// Sum of squares in fp64.
+template <class T>
+double sum_of_squares(const T* x, int64_t count);
+
+// ---- random numbers by position (noise.cpp) ----
+// x[i] = scale * the standard normal number of logical position first + i (Box and Muller 1958 over Philox words).
+template <class T>
+void fill_normal(T* x, int64_t count, int64_t first, PhiloxKey key, double scale);
+// out[i] = x[i] / (1 - p) where the draw of logical position first + i keeps it, else 0; `draw` numbers the step.
+// out may be x.
+template <class T>
+void dropout(T* out, const T* x, int64_t count, int64_t first, uint64_t draw, PhiloxKey key, double p);
+
+}  // namespace muster::nn::kernels

@@ -1,0 +1,48 @@
+#include "nn/layers/attention.h"
+
+#include "nn/layers/residual.h"
+#include "nn/ops/linear.h"
+
+namespace muster::nn {
+
+at::Tensor AttentionLayer::forward(Executor& run, const at::Tensor& residual_NH, int64_t length,
+                                   const RotaryTable& rotary, const Dropout& dropout, Saved* saved) const {
+  Saved kept;
+  kept.residual_NH = residual_NH;
+  {
+    const at::Tensor normed_NH = run.empty(residual_NH.sizes(), Category::temporary);
+    norm(run, normed_NH, kept.norm, residual_NH, p_.norm);
+    kept.qkv_NE = run.empty({residual_NH.size(0), heads_.row()}, Category::activations);
+    linear(run, kept.qkv_NE, normed_NH, *p_.qkv, value_or_none(p_.qkv_bias));
+  }
+  if (rotary.defined()) rotate(run, kept.qkv_NE, heads_, rotary);
+  kept.attention = attention(run, kept.qkv_NE, length, heads_);
+  const at::Tensor out_NH = run.empty(residual_NH.sizes(), Category::activations);
+  linear(run, out_NH, kept.attention.out_NQ, *p_.out, value_or_none(p_.out_bias));
+  add_residual(run, out_NH, residual_NH, dropout);
+  if (saved) *saved = std::move(kept);
+  return out_NH;
+}
+
+void AttentionLayer::backward(Executor& run, at::Tensor d_NH, int64_t length, const RotaryTable& rotary,
+                              const Dropout& dropout, Saved& saved) const {
+  Weight none;
+  {
+    const BranchGradient branch(run, d_NH, dropout);
+    const at::Tensor dout_NQ = run.empty(saved.attention.out_NQ.sizes(), Category::temporary);
+    linear_backward_input(run, dout_NQ, branch.tensor(), *p_.out);
+    linear_backward_weight(run, *p_.out, p_.out_bias ? *p_.out_bias : none, branch.tensor(),
+                           saved.attention.out_NQ);
+    attention_backward(run, saved.qkv_NE, saved.attention, dout_NQ, length, heads_, rotary);
+  }
+  saved.attention = {};
+  const at::Tensor normed_NH = run.empty(d_NH.sizes(), Category::temporary);
+  norm_again(run, normed_NH, saved.norm, saved.residual_NH, p_.norm);
+  linear_backward_weight(run, *p_.qkv, p_.qkv_bias ? *p_.qkv_bias : none, saved.qkv_NE, normed_NH);
+  const at::Tensor& dnormed_NH = normed_NH;  // the same memory: the normed rows are done with
+  linear_backward_input(run, dnormed_NH, saved.qkv_NE, *p_.qkv);
+  norm_backward(run, d_NH, dnormed_NH, saved.norm, saved.residual_NH, p_.norm);
+  saved = {};
+}
+
+}  // namespace muster::nn

@@ -1,0 +1,38 @@
+// The FFN half of a block: r + Wdown act(Wup norm(r)), the activation SwiGLU over [gate, up] or GELU.
+#pragma once
+#include "nn/ops/elementwise.h"
+#include "nn/ops/norm.h"
+
+namespace muster::nn {
+
+class MlpLayer {
+ public:
+  enum class Activation { swiglu, gelu };
+  struct Parameters {
+    Norm norm;
+    Weight* up = nullptr;       // SwiGLU: rows [gate, up]
+    Weight* up_bias = nullptr;  // may be null, as below
+    Weight* down = nullptr;
+    Weight* down_bias = nullptr;
+  };
+  struct Saved {
+    at::Tensor residual_NH;
+    NormSaved norm;
+    at::Tensor up_NG;  // before the activation
+  };
+  MlpLayer(Parameters parameters, Activation activation, int64_t intermediate_size)
+      : p_(parameters), activation_(activation), size_(intermediate_size) {}
+
+  // As AttentionLayer's.
+  at::Tensor forward(Executor& run, const at::Tensor& residual_NH, const Dropout& dropout,
+                     Saved* saved) const;
+  void backward(Executor& run, at::Tensor d_NH, const Dropout& dropout, Saved& saved) const;
+
+ private:
+  int64_t up_width() const { return activation_ == Activation::swiglu ? 2 * size_ : size_; }
+  Parameters p_;
+  Activation activation_;
+  int64_t size_;
+};
+
+}  // namespace muster::nn

@@ -1,0 +1,36 @@
+// Causal attention by heads over sequences of one length, with grouped key and value heads, from one fused buffer.
+// B sequences, S positions, Q query heads, K key/value heads, D elements a head; a row of qkv_NE is
+// [Q query heads, K key heads, K value heads], N = B S, E = (Q + 2 K) D.
+#pragma once
+#include "nn/executor.h"
+
+namespace muster::nn {
+
+struct HeadShape {
+  int64_t query_heads = 0, key_heads = 0, head_dim = 0;
+  int64_t q_size() const { return query_heads * head_dim; }
+  int64_t kv_size() const { return key_heads * head_dim; }
+  int64_t row() const { return q_size() + 2 * kv_size(); }
+};
+
+// cos and sin of the angles of rotary positions, [S, D / 2] each (Su et al. 2021, section 3.4.2).
+struct RotaryTable {
+  at::Tensor cos_LD, sin_LD;
+  bool defined() const { return cos_LD.defined(); }
+};
+
+// Rotates the query and key heads of qkv in place.
+void rotate(Executor& run, at::Tensor qkv_NE, const HeadShape& heads, const RotaryTable& table);
+
+struct AttentionOutput {
+  at::Tensor out_NQ;   // [N, Q D]
+  at::Tensor lse_BQS;  // log of the sum of exponentials of each query's scores
+};
+
+// softmax(q k^T / sqrt(D)) v without ever holding the scores (Dao et al. 2022, algorithm 1).
+AttentionOutput attention(Executor& run, const at::Tensor& qkv_NE, int64_t length, const HeadShape& heads);
+// qkv becomes its gradient, rotated back where the table is defined (Dao et al. 2022, algorithm 4).
+void attention_backward(Executor& run, at::Tensor qkv_NE, const AttentionOutput& saved, const at::Tensor& dout_NQ,
+                        int64_t length, const HeadShape& heads, const RotaryTable& table);
+
+}  // namespace muster::nn

@@ -1,0 +1,117 @@
+#include "nn/ops/composite.h"
+
+#include <cmath>
+
+namespace muster::nn::composite {
+namespace {
+
+void put(at::Tensor out, bool accumulate, const at::Tensor& value) {
+  if (accumulate)
+    out.add_(value);
+  else
+    out.copy_(value);
+}
+
+}  // namespace
+
+void add_bias(at::Tensor x_NO, const at::Tensor& bias_O) { x_NO.add_(bias_O); }
+
+void sum_rows(at::Tensor out, bool accumulate, const at::Tensor& x_NS, int64_t groups) {
+  put(out, accumulate, x_NS.view({-1, groups, x_NS.size(1)}).sum(0).view_as(out));
+}
+
+void embed(at::Tensor out_NH, const at::Tensor& table_VH, const at::Tensor& positions_LH, const at::Tensor& ids_N,
+           int64_t length) {
+  at::index_select_out(out_NH, table_VH, 0, ids_N);
+  if (positions_LH.defined()) out_NH.view({-1, length, out_NH.size(1)}).add_(positions_LH.narrow(0, 0, length));
+}
+
+void embed_backward(at::Tensor dtable_VH, const at::Tensor& dy_NH, const at::Tensor& ids_N) {
+  dtable_VH.index_add_(0, ids_N, dy_NH);
+}
+
+void rms_norm(at::Tensor y_NH, at::Tensor rstd_N, const at::Tensor& x_NH, const at::Tensor& w_H, double eps) {
+  rstd_N.copy_(x_NH.square().mean(1).add(eps).rsqrt());
+  rms_norm_again(y_NH, rstd_N, x_NH, w_H);
+}
+
+void rms_norm_again(at::Tensor y_NH, const at::Tensor& rstd_N, const at::Tensor& x_NH, const at::Tensor& w_H) {
+  at::mul_out(y_NH, x_NH * rstd_N.unsqueeze(1), w_H);
+}
+
+void rms_norm_backward(at::Tensor dx_NH, at::Tensor dw_H, bool accumulate_dw, const at::Tensor& dy_NH,
+                       const at::Tensor& x_NH, const at::Tensor& rstd_N, const at::Tensor& w_H) {
+  const at::Tensor scale_N1 = rstd_N.unsqueeze(1);
+  const at::Tensor unit_NH = x_NH * scale_N1;
+  const at::Tensor d_NH = dy_NH * w_H;
+  dx_NH.add_(scale_N1 * (d_NH - unit_NH * (d_NH * unit_NH).mean(1, true)));
+  put(dw_H, accumulate_dw, (dy_NH * unit_NH).sum(0));
+}
+
+void layer_norm(at::Tensor y_NH, at::Tensor mean_N, at::Tensor rstd_N, const at::Tensor& x_NH, const at::Tensor& w_H,
+                const at::Tensor& b_H, double eps) {
+  mean_N.copy_(x_NH.mean(1));
+  rstd_N.copy_((x_NH - mean_N.unsqueeze(1)).square().mean(1).add(eps).rsqrt());
+  layer_norm_again(y_NH, mean_N, rstd_N, x_NH, w_H, b_H);
+}
+
+void layer_norm_again(at::Tensor y_NH, const at::Tensor& mean_N, const at::Tensor& rstd_N, const at::Tensor& x_NH,
+                      const at::Tensor& w_H, const at::Tensor& b_H) {
+  y_NH.copy_((x_NH - mean_N.unsqueeze(1)) * rstd_N.unsqueeze(1) * w_H + b_H);
+}
+
+void layer_norm_backward(at::Tensor dx_NH, at::Tensor dw_H, at::Tensor db_H, bool accumulate_dw, bool accumulate_db,
+                         const at::Tensor& dy_NH, const at::Tensor& x_NH, const at::Tensor& mean_N,
+                         const at::Tensor& rstd_N, const at::Tensor& w_H) {
+  const at::Tensor scale_N1 = rstd_N.unsqueeze(1);
+  const at::Tensor unit_NH = (x_NH - mean_N.unsqueeze(1)) * scale_N1;
+  const at::Tensor d_NH = dy_NH * w_H;
+  dx_NH.add_(scale_N1 * (d_NH - d_NH.mean(1, true) - unit_NH * (d_NH * unit_NH).mean(1, true)));
+  put(dw_H, accumulate_dw, (dy_NH * unit_NH).sum(0));
+  put(db_H, accumulate_db, dy_NH.sum(0));
+}
+
+void rotate(at::Tensor x_NHD, const at::Tensor& cos_LD, const at::Tensor& sin_LD, bool back) {
+  const int64_t half = cos_LD.size(1), length = cos_LD.size(0);
+  const at::Tensor x = x_NHD.unflatten(0, {-1, length});  // [B, L, H, D]
+  at::Tensor first = x.narrow(3, 0, half), second = x.narrow(3, half, half);
+  const at::Tensor cos = cos_LD.unsqueeze(1), sin = back ? sin_LD.neg().unsqueeze(1) : sin_LD.unsqueeze(1);
+  const at::Tensor turned = first * cos - second * sin;
+  second.copy_(second * cos + first * sin);
+  first.copy_(turned);
+}
+
+void swiglu(at::Tensor h_NF, const at::Tensor& gate_up_NG) {
+  const int64_t size = h_NF.size(1);
+  at::mul_out(h_NF, at::silu(gate_up_NG.narrow(1, 0, size)), gate_up_NG.narrow(1, size, size));
+}
+
+void swiglu_backward(at::Tensor gate_up_NG, at::Tensor dh_NF) {
+  const int64_t size = dh_NF.size(1);
+  at::Tensor gate = gate_up_NG.narrow(1, 0, size), up = gate_up_NG.narrow(1, size, size);
+  const at::Tensor silu = at::silu(gate), dsilu = dh_NF * up, dup = dh_NF * silu;
+  dh_NF.copy_(silu * up);
+  gate.copy_(at::silu_backward(dsilu, gate));
+  up.copy_(dup);
+}
+
+void gelu(at::Tensor h, const at::Tensor& a) { at::gelu_out(h, a, "tanh"); }
+
+void gelu_backward(at::Tensor a, at::Tensor dh) {
+  const at::Tensor da = at::gelu_backward(dh, a, "tanh");
+  at::gelu_out(dh, a, "tanh");
+  a.copy_(da);
+}
+
+void cross_entropy(at::Tensor logits_NV, at::Tensor losses_N, const at::Tensor& targets_N, bool gradient) {
+  const at::Tensor counted_N = targets_N.ge(0);
+  const at::Tensor index_N1 = targets_N.clamp_min(0).to(at::kLong).unsqueeze(1);
+  const at::Tensor log_NV = at::log_softmax(logits_NV, 1);
+  losses_N.copy_(log_NV.gather(1, index_N1).squeeze(1).neg() * counted_N);
+  if (!gradient) return;
+  at::exp_out(logits_NV, log_NV);
+  logits_NV.scatter_add_(1, index_N1, at::full_like(index_N1, -1, logits_NV.options()));
+  logits_NV.mul_(counted_N.unsqueeze(1));
+}
+
+}  // namespace muster::nn::composite

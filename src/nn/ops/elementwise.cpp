@@ -1,0 +1,50 @@
+#include "nn/ops/elementwise.h"
+
+#include "nn/kernels/kernels.h"
+#include "nn/ops/composite.h"
+#include "nn/ops/dispatch.h"
+
+namespace muster::nn {
+namespace {
+
+int64_t bytes_of(const at::Tensor& a, int64_t times) { return static_cast<int64_t>(a.nbytes()) * times; }
+
+}  // namespace
+
+void add_bias(Executor& run, at::Tensor x_NO, const Weight& bias) {
+  run.run("add_bias", {0, bytes_of(x_NO, 2)}, [&] {
+    if (!x_NO.is_cpu()) return composite::add_bias(x_NO, bias.value);
+    with_type(x_NO, [&](auto zero) {
+      using T = decltype(zero);
+      kernels::add_bias(data<T>(x_NO), data<T>(bias.value), x_NO.size(0), x_NO.size(1));
+    });
+  });
+}
+
+void sum_rows(Executor& run, Weight& weight, const at::Tensor& x_NS, int64_t groups) {
+  const bool add = weight.accumulate();
+  run.run("sum_rows", {0, bytes_of(x_NS, 1)}, [&] {
+    if (!x_NS.is_cpu()) return composite::sum_rows(weight.gradient, add, x_NS, groups);
+    with_type(x_NS, [&](auto zero) {
+      using T = decltype(zero);
+      kernels::sum_rows(data<T>(weight.gradient), add, data<T>(x_NS), x_NS.size(0), x_NS.size(1), groups);
+    });
+  });
+}
+
+void add_to(Executor& run, at::Tensor y, const at::Tensor& x) {
+  run.run("add", {0, bytes_of(y, 3)}, [&] { y.add_(x); });
+}
+
+void drop(Executor& run, at::Tensor out, const at::Tensor& x, const Dropout& dropout) {
+  run.run("dropout", {0, bytes_of(x, 2)}, [&] {
+    MUSTER_CHECK(x.is_cpu(), "dropout has no kernel for {}", x.device().str());
+    with_type(x, [&](auto zero) {
+      using T = decltype(zero);
+      kernels::dropout(data<T>(out), data<T>(x), x.numel(), dropout.first, dropout.draw, dropout.key,
+                       dropout.probability);
+    });
+  });
+}
+
+}  // namespace muster::nn

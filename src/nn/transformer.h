@@ -1,0 +1,71 @@
+// The decoder as one stage: embeddings, blocks, final norm and the loss over the vocabulary, for every
+// family. Forward and backward are explicit: what is kept, where it dies and when a unit's gradients are
+// complete is read off the code, and is the same on `meta`.
+#pragma once
+#include <functional>
+#include <vector>
+
+#include "nn/layers/attention.h"
+#include "nn/layers/mlp.h"
+#include "nn/parameters.h"
+#include "nn/rotary.h"
+
+namespace muster::nn {
+
+// N = sequences * length rows of int32 ids; a target < 0 is not counted.
+struct MicroBatch {
+  at::Tensor ids_N, targets_N;
+  int64_t length = 0;
+  int64_t first_sample = 0;  // of its first sequence within the step's global batch
+  uint64_t step = 0;         // numbers the random draws
+};
+
+class Transformer {
+ public:
+  struct Options {
+    double dropout = 0;
+    uint64_t seed = 0;
+    int64_t loss_chunk_tokens = 0;  // 0: chosen
+    int64_t length = 0;             // of a training sequence
+  };
+  Transformer(const spec::ModelSpec& model, const spec::Mesh& mesh, ParameterStore& parameters, Executor& run,
+              Options options);
+
+  // What a micro-batch leaves between forward and backward.
+  struct Saved {
+    std::vector<AttentionLayer::Saved> attention;
+    std::vector<MlpLayer::Saved> mlp;
+    at::Tensor residual_NH, dnormed_NH;
+    NormSaved norm;
+  };
+
+  // Adds the sum of the micro-batch's losses to loss_sum (fp64, one element); the head's gradient is written
+  // here.
+  Saved forward(Executor& run, const MicroBatch& batch, at::Tensor loss_sum);
+  // Writes every other gradient; `unit_done(unit)` is called as backward leaves a unit, the last one first.
+  void backward(Executor& run, const MicroBatch& batch, Saved& saved,
+                const std::function<void(int64_t)>& unit_done);
+  // The loss alone, without dropout: nothing is kept and no gradient is touched.
+  void evaluate(Executor& run, const MicroBatch& batch, at::Tensor loss_sum);
+  // Logits of the last position of one sequence [1, V].
+  at::Tensor next_token_logits(Executor& run, const at::Tensor& ids_N);
+
+ private:
+  at::Tensor embedded(Executor& run, const MicroBatch& batch, bool training);
+  // The stream after all blocks; keeps into `saved` unless null.
+  at::Tensor through_blocks(Executor& run, const MicroBatch& batch, bool training, Saved* saved);
+  Dropout dropout_at(const char* place, int64_t layer, const MicroBatch& batch, bool training) const;
+  const RotaryTable& rotary_for(Executor& run, int64_t length);
+
+  spec::ModelSpec model_;
+  Options options_;
+  RotaryTable rotary_;
+  Weight* token_ = nullptr;
+  Weight* position_ = nullptr;
+  Weight* head_ = nullptr;
+  Norm final_norm_;
+  std::vector<AttentionLayer> attention_;
+  std::vector<MlpLayer> mlp_;
+};
+
+}  // namespace muster::nn

@@ -1,0 +1,26 @@
+// A parameter as a layer sees it: value and gradient, views into flat buffers that someone else owns.
+#pragma once
+#include <ATen/core/Tensor.h>
+
+#include "spec/model/parameter_table.h"
+
+namespace muster::nn {
+
+struct Weight {
+  at::Tensor value;
+  at::Tensor gradient;
+  // False at the start of a step: the first contribution overwrites, later ones add, so that nothing is
+  // zeroed.
+  bool gradient_written = false;
+  bool stored_in_out = false;  // a matrix kept [in, out]
+
+  bool defined() const { return value.defined(); }
+  // Whether the contribution that is about to be made must add; the gradient counts as written from now on.
+  bool accumulate() {
+    const bool add = gradient_written;
+    gradient_written = true;
+    return add;
+  }
+};
+
+}  // namespace muster::nn

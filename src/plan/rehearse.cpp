@@ -1,0 +1,90 @@
+#include "plan/rehearse.h"
+
+#include "base/table.h"
+#include "base/units.h"
+#include "spec/mesh/mesh.h"
+#include "train/rank.h"
+
+namespace muster::plan {
+namespace {
+
+Json coordinates(const spec::Mesh& mesh, int64_t rank) {
+  Json json = Json::object();
+  for (spec::Axis axis : mesh.order()) json[spec::to_string(axis)] = mesh.coordinate(rank, axis);
+  return json;
+}
+
+void add_row(Table& table, const char* what, int64_t bytes) {
+  table.add({what, format_bytes(bytes), format_exact(bytes)});
+}
+
+}  // namespace
+
+double model_flops_per_step(const spec::Job& job) {
+  const auto tokens = static_cast<double>(job.training.global_batch_size * job.data.sequence_length);
+  return 3 * spec::forward_flops_per_token(job.model, job.data.sequence_length).total() * tokens;
+}
+
+Rehearsal rehearse(const spec::Job& job, int64_t rank) {
+  const spec::Mesh mesh = spec::make_mesh(job.layout);
+  if (rank < 0 || rank >= mesh.world_size())
+    throw UserError({"--rank", std::to_string(rank), fmt::format("must be a rank of the world of {}", mesh.world_size()),
+                     fmt::format("name one from 0 to {}", mesh.world_size() - 1)});
+  device::install_ledgers();
+  const Clock clock;
+  train::Rank program(job, mesh, rank, comm::without_peers(mesh, rank), at::kMeta, clock);
+  const train::Feed feed(job, mesh, rank, nullptr);
+
+  Rehearsal result{rank, mesh.world_size(), coordinates(mesh, rank), {}, {}, 0, 0};
+  program.record_into(&result.record);
+  program.run_step(feed, 1);
+  program.record_into(nullptr);
+  result.memory = telemetry::memory_figures(result.record);
+  result.hardware_flops = result.record.hardware_flops();
+  result.model_flops = model_flops_per_step(job) / static_cast<double>(mesh.world_size());
+  return result;
+}
+
+Json to_json(const Rehearsal& rehearsal) {
+  const telemetry::MemoryFigures& memory = rehearsal.memory;
+  Json json;
+  json["rank"] = rehearsal.rank;
+  json["world_size"] = rehearsal.world_size;
+  json["coordinate"] = rehearsal.coordinate;
+  json["persistent_bytes"] = {{"parameters", memory.parameters},
+                              {"master_parameters", memory.master_parameters},
+                              {"gradients", memory.gradients},
+                              {"optimizer", memory.optimizer}};
+  json["peak_bytes"] = memory.peak_bytes;
+  json["peak_at"] = memory.peak_at;
+  json["messages"] = Json::array();
+  for (const telemetry::MessageTotal& total : rehearsal.record.message_totals())
+    json["messages"].push_back(
+        {{"axis", total.axis}, {"op", total.op}, {"count", total.count}, {"bytes", total.bytes}});
+  json["flops"] = {{"model", rehearsal.model_flops}, {"hardware", rehearsal.hardware_flops}};
+  return json;
+}
+
+std::string to_text(const Rehearsal& rehearsal) {
+  const telemetry::MemoryFigures& memory = rehearsal.memory;
+  Table bytes({"memory of this rank", "", "bytes"});
+  add_row(bytes, "parameters", memory.parameters);
+  if (memory.master_parameters > 0) add_row(bytes, "master parameters", memory.master_parameters);
+  add_row(bytes, "gradients", memory.gradients);
+  add_row(bytes, "optimizer", memory.optimizer);
+  add_row(bytes, "persistent", memory.persistent());
+  add_row(bytes, "peak", memory.peak_bytes);
+
+  Table messages({"axis", "op", "messages a step", "bytes", ""});
+  for (const telemetry::MessageTotal& total : rehearsal.record.message_totals())
+    messages.add({total.axis, total.op, format_exact(total.count), format_exact(total.bytes), format_bytes(total.bytes)});
+
+  std::string text = fmt::format("rank {} of {}  {}\n\n{}\npeak at: {}\n\n", rehearsal.rank, rehearsal.world_size,
+                                 rehearsal.coordinate.dump(), bytes.text(), memory.peak_at);
+  text += rehearsal.record.messages.empty() ? std::string("no messages: every axis has one rank\n") : messages.text();
+  text += fmt::format("\nFLOPs of one step on this rank: model {} (causal attention, no recomputation), hardware {}\n",
+                      format_flops(rehearsal.model_flops), format_flops(rehearsal.hardware_flops));
+  return text;
+}
+
+}  // namespace muster::plan

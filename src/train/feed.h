@@ -1,0 +1,29 @@
+// Micro-batches for one rank: which samples it takes, and their ids as tensors.
+#pragma once
+#include "data/dataset.h"
+#include "nn/transformer.h"
+#include "spec/config/job.h"
+#include "spec/mesh/mesh.h"
+
+namespace muster::train {
+
+struct Loaded {
+  nn::MicroBatch batch;
+  int64_t tokens = 0;  // targets that count
+};
+
+// The global batch of a step is samples [(step - 1) B, step B). Data coordinate d takes the d-th of D equal
+// parts, in order, and cuts it into micro-batches; the layout never changes which samples a step sees.
+class Feed {
+ public:
+  // `dataset` null: shapes alone, for `meta`.
+  Feed(const spec::Job& job, const spec::Mesh& mesh, int64_t rank, const data::Dataset* dataset);
+  Loaded load(nn::Executor& run, int64_t step, int64_t micro_batch) const;
+  int64_t micro_batches() const { return micro_batches_; }
+
+ private:
+  const data::Dataset* dataset_;
+  int64_t length_, global_batch_, micro_batch_size_, micro_batches_, first_;
+};
+
+}  // namespace muster::train

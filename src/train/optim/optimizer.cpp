@@ -1,0 +1,80 @@
+#include "train/optim/optimizer.h"
+
+#include <ATen/ops/_fused_adamw.h>
+
+namespace muster::train {
+namespace {
+
+at::Tensor zeros_like(nn::Executor& run, const at::Tensor& value) {
+  const at::Tensor state = run.empty(value.sizes(), nn::Category::optimizer);
+  run.run("zero", {0, static_cast<int64_t>(state.nbytes())}, [&] { state.zero_(); });
+  return state;
+}
+
+nn::Cost cost(const std::vector<at::Tensor>& values, int64_t streams) {
+  nn::Cost sum;
+  for (const at::Tensor& value : values) sum.bytes += streams * static_cast<int64_t>(value.nbytes());
+  return sum;
+}
+
+}  // namespace
+
+Optimizer::Optimizer(const spec::OptimizerConfig& config, const nn::ParameterStore& parameters,
+                     nn::Executor& run)
+    : config_(config) {
+  const bool decay_all = config.weight_decay_on == "all";
+  groups_.resize(2);
+  groups_[0].weight_decay = config.weight_decay;
+  for (const nn::Segment& segment : parameters.segments()) {
+    Group& group = groups_[decay_all || segment.is_matrix ? 0 : 1];
+    group.values.push_back(segment.value);
+    group.gradients.push_back(segment.gradient);
+    if (config.name == "adamw") {
+      group.first.push_back(zeros_like(run, segment.value));
+      group.second.push_back(zeros_like(run, segment.value));
+    } else if (config.momentum > 0) {
+      group.first.push_back(zeros_like(run, segment.value));
+    }
+  }
+}
+
+void Optimizer::step(nn::Executor& run, double learning_rate, double divisor) {
+  ++updates_;
+  for (Group& group : groups_) {
+    if (group.values.empty()) continue;
+    config_.name == "adamw" ? adamw(run, group, learning_rate, divisor)
+                            : sgd(run, group, learning_rate, divisor);
+  }
+}
+
+void Optimizer::adamw(nn::Executor& run, Group& group, double learning_rate, double divisor) {
+  run.run("adamw", cost(group.values, 8), [&] {
+    std::optional<at::Tensor> scale;
+    if (group.values[0].scalar_type() == at::kFloat) {
+      scale = at::full({}, divisor, group.values[0].options());
+    } else {  // the kernel's own divisor is fp32
+      for (at::Tensor& gradient : group.gradients) gradient.div_(divisor);
+    }
+    const at::Tensor update =
+        at::full({}, static_cast<double>(updates_), group.values[0].options().dtype(at::kFloat));
+    const std::vector<at::Tensor> updates(group.values.size(), update);
+    at::_fused_adamw_(group.values, group.gradients, group.first, group.second, {}, updates, learning_rate,
+                      config_.betas[0], config_.betas[1], group.weight_decay, config_.eps, /*amsgrad=*/false,
+                      /*maximize=*/false, scale);
+  });
+}
+
+// Weight decay as a term of the gradient, momentum without dampening: torch.optim.SGD's rule.
+void Optimizer::sgd(nn::Executor& run, Group& group, double learning_rate, double divisor) {
+  run.run("sgd", cost(group.values, group.first.empty() ? 3 : 5), [&] {
+    for (size_t at = 0; at < group.values.size(); ++at) {
+      at::Tensor& value = group.values[at];
+      at::Tensor step = group.gradients[at].div_(divisor);
+      if (group.weight_decay != 0) step.add_(value, group.weight_decay);
+      if (!group.first.empty()) step = group.first[at].mul_(config_.momentum).add_(step);
+      value.add_(step, -learning_rate);
+    }
+  });
+}
+
+}  // namespace muster::train

@@ -1,0 +1,33 @@
+// What turns gradients into an update: AdamW or SGD with momentum, over flat runs of parameters.
+#pragma once
+#include <vector>
+
+#include "nn/parameters.h"
+#include "spec/config/job.h"
+
+namespace muster::train {
+
+class Optimizer {
+ public:
+  // Allocates the state (category optimizer), zero.
+  Optimizer(const spec::OptimizerConfig& config, const nn::ParameterStore& parameters, nn::Executor& run);
+
+  // Updates every parameter with gradient / divisor. Gradients are used up.
+  void step(nn::Executor& run, double learning_rate, double divisor);
+  int64_t updates() const { return updates_; }
+
+ private:
+  // Parameters that decay alike, as the lists that the fused kernel takes.
+  struct Group {
+    double weight_decay = 0;
+    std::vector<at::Tensor> values, gradients, first, second;
+  };
+  void adamw(nn::Executor& run, Group& group, double learning_rate, double divisor);
+  void sgd(nn::Executor& run, Group& group, double learning_rate, double divisor);
+
+  spec::OptimizerConfig config_;
+  std::vector<Group> groups_;
+  int64_t updates_ = 0;
+};
+
+}  // namespace muster::train

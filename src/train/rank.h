@@ -1,0 +1,69 @@
+// One rank: everything that a process holds of a run, built from the spec, and the step that it runs. On
+// `meta` with groups that have no peers it is a rehearsal.
+#pragma once
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "comm/communicator.h"
+#include "nn/transformer.h"
+#include "schedule/action.h"
+#include "train/feed.h"
+#include "train/optim/update.h"
+#include "train/zero/reducer.h"
+
+namespace muster::train {
+
+struct StepResult : UpdateResult {
+  double learning_rate = 0;
+  double data_wait_seconds = 0;
+  double exposed_communication_seconds = 0;  // what the end of the step waited for messages
+};
+
+// Told as a step goes through its phases: "forward", "backward", "reduce", "update".
+using PhaseObserver = std::function<void(const char* phase, int64_t step, int64_t micro_batch)>;
+
+class Rank {
+ public:
+  // Allocates and initialises everything (build_rank.cpp). `job` is resolved and checked; collective over the
+  // mesh.
+  Rank(const spec::Job& job, const spec::Mesh& mesh, int64_t rank, comm::Groups groups, at::Device device,
+       const Clock& clock);
+
+  // Update number `step`, from 1: runs the schedule's actions. Collective over the mesh.
+  StepResult run_step(const Feed& feed, int64_t step, const PhaseObserver& observe = {});
+  // The mean loss over the target tokens of `batches` global batches, from batch 0. Collective over the mesh.
+  double evaluate(const Feed& feed, int64_t batches);
+
+  // From now on operators, messages and memory are written into `record`, or nowhere for nullptr.
+  void record_into(telemetry::StepRecord* record);
+
+  const spec::Mesh& mesh() const { return mesh_; }
+  int64_t number() const { return number_; }
+  nn::Executor& executor() { return run_; }
+  nn::ParameterStore& parameters() { return *parameters_; }
+  nn::Transformer& model() { return *model_; }
+  const spec::ParameterTable& table() const { return table_; }
+  const Optimizer& optimizer() const { return *optimizer_; }
+  comm::Groups& groups() { return groups_; }
+
+ private:
+  struct InFlight;
+  void load_or_initialize();
+  void forward(const Feed& feed, const schedule::Action& action, InFlight& flight);
+  void backward(const schedule::Action& action, InFlight& flight);
+
+  spec::Job job_;
+  spec::Mesh mesh_;
+  int64_t number_;
+  comm::Groups groups_;
+  nn::Executor run_;
+  spec::ParameterTable table_;
+  std::unique_ptr<nn::ParameterStore> parameters_;
+  std::unique_ptr<nn::Transformer> model_;
+  std::unique_ptr<Optimizer> optimizer_;
+  std::unique_ptr<Reducer> reducer_;
+  std::vector<schedule::Action> actions_;
+};
+
+}  // namespace muster::train

@@ -1,0 +1,30 @@
+#include "train/run_folder.h"
+
+#include "base/error.h"
+
+namespace muster::train {
+
+RunFolder choose_run_folder(const std::string& asked, const spec::Job& job) {
+  if (!asked.empty()) {
+    const RunFolder folder{asked};
+    if (fs::exists(folder.job()) || fs::exists(folder.metrics()))
+      throw UserError({"--run", asked, "must be a new folder, and this one holds a run",
+                       "name another, or remove it first"});
+    return folder;
+  }
+  const std::string name = fs::path(job.path).stem().string();
+  for (int number = 1;; ++number) {
+    RunFolder folder{fs::path("runs") / fmt::format("{}-{:03}", name, number)};
+    if (!fs::exists(folder.path)) return folder;
+  }
+}
+
+void create(const RunFolder& folder, const spec::Job& job) {
+  std::error_code error;
+  fs::create_directories(folder.trace(), error);
+  if (error)
+    throw UserError({"--run", folder.path.string(), "cannot be made: " + error.message(), "name a writable place"});
+  write_text(folder.job(), spec::effective_toml(job));
+}
+
+}  // namespace muster::train

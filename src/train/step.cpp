@@ -1,0 +1,99 @@
+// The walker: runs a step's list of actions.
+#include <map>
+
+#include "base/error.h"
+#include "train/optim/learning_rate.h"
+#include "train/rank.h"
+
+namespace muster::train {
+
+// The micro-batches between their forward and their backward, and the step's sums.
+struct Rank::InFlight {
+  struct MicroBatch {
+    nn::MicroBatch batch;
+    nn::Transformer::Saved saved;
+  };
+  int64_t step = 0;
+  Totals totals;
+  std::map<int32_t, MicroBatch> micro_batches;
+  double data_wait_seconds = 0;
+};
+
+StepResult Rank::run_step(const Feed& feed, int64_t step, const PhaseObserver& observe) {
+  parameters_->begin_step();
+  InFlight flight{step, Totals(run_, groups_.on(spec::Axis::data)), {}, 0};
+  StepResult result;
+  result.learning_rate = learning_rate(job_.optimizer, step, job_.training.steps);
+  for (const schedule::Action& action : actions_) {
+    if (observe) observe(to_string(action.kind), step, action.micro_batch);
+    const double start = run_.clock().seconds();
+    switch (action.kind) {
+      case schedule::ActionKind::forward:
+        forward(feed, action, flight);
+        break;
+      case schedule::ActionKind::backward:
+        backward(action, flight);
+        break;
+      case schedule::ActionKind::reduce_finish:
+        reducer_->finish();
+        result.exposed_communication_seconds = run_.clock().seconds() - start;
+        break;
+      case schedule::ActionKind::update:
+        run_.set_phase("update");
+        run_.set_place("update");
+        static_cast<UpdateResult&>(result) =
+            ordered_update(run_, *parameters_, flight.totals, *optimizer_, result.learning_rate,
+                           job_.optimizer.gradient_clip);
+        break;
+    }
+  }
+  result.data_wait_seconds = flight.data_wait_seconds;
+  return result;
+}
+
+void Rank::forward(const Feed& feed, const schedule::Action& action, InFlight& flight) {
+  const double start = run_.clock().seconds();
+  run_.set_phase("forward");
+  run_.set_place("input");
+  Loaded loaded = feed.load(run_, flight.step, action.micro_batch);
+  flight.data_wait_seconds += run_.clock().seconds() - start;
+  flight.totals.add_tokens(loaded.tokens);
+  InFlight::MicroBatch& at = flight.micro_batches[action.micro_batch];
+  at.batch = std::move(loaded.batch);
+  at.saved = model_->forward(run_, at.batch, flight.totals.loss_sum());
+}
+
+void Rank::backward(const schedule::Action& action, InFlight& flight) {
+  // All losses are summed by now: their message travels under the last backward.
+  if (action.last_backward) flight.totals.start(run_);
+  auto at = flight.micro_batches.extract(action.micro_batch);
+  MUSTER_CHECK(!at.empty(), "backward of micro-batch {} before its forward", action.micro_batch);
+  model_->backward(run_, at.mapped().batch, at.mapped().saved, [&](int64_t unit) {
+    if (action.last_backward) reducer_->unit_done(unit);
+  });
+}
+
+double Rank::evaluate(const Feed& feed, int64_t batches) {
+  Totals totals(run_, groups_.on(spec::Axis::data));
+  for (int64_t batch = 1; batch <= batches; ++batch)
+    for (int64_t at = 0; at < feed.micro_batches(); ++at) {
+      Loaded loaded = feed.load(run_, batch, at);
+      totals.add_tokens(loaded.tokens);
+      model_->evaluate(run_, loaded.batch, totals.loss_sum());
+    }
+  totals.start(run_);
+  const Totals::Values sums = totals.wait(run_);
+  return sums.tokens > 0 ? sums.loss_sum / static_cast<double>(sums.tokens) : 0;
+}
+
+void Rank::record_into(telemetry::StepRecord* record) {
+  device::Ledger& ledger = device::ledger(run_.device().type());
+  run_.set_record(record);
+  groups_.log().record = record;
+  if (!record) return ledger.stop_recording();
+  for (int category = 0; category < telemetry::kCategoryCount; ++category)
+    record->live_at_start[category] = ledger.live(static_cast<telemetry::Category>(category));
+  ledger.start_recording(&record->memory);
+}
+
+}  // namespace muster::train

@@ -10,8 +10,8 @@ namespace muster::checkpoint {
 
 // ---- in ----
 
-// The model that a folder's config.json describes. Throws UserError.
-spec::ModelSpec read_hf_config(const fs::path& folder);
+// The model that a config.json describes; `path` is the file or its folder. Throws UserError.
+spec::ModelSpec read_hf_config(const fs::path& path);
 
 // Everything about the weights at `path` that their headers tell: files, names, shapes, types. Throws one
 // UserError. For before any process exists; costs no more than opening the files.
@@ -37,8 +37,9 @@ struct OutgoingTensor {
 
 struct SaveOptions {
   int64_t max_shard_bytes = 5'000'000'000;
-  Metadata metadata;                                                   // beside {"format": "pt"}
-  std::function<void(int64_t bytes_done, int64_t bytes)> on_progress;  // after each tensor
+  Metadata metadata{};                                                   // beside {"format": "pt"}
+  std::vector<fs::path> companions{};                                    // files copied as they are
+  std::function<void(int64_t bytes_done, int64_t bytes)> on_progress{};  // after each tensor
 };
 
 // Throws UserError unless `folder` is absent or empty.

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <functional>
+
 namespace muster::checkpoint {
 namespace {
 
@@ -19,8 +21,8 @@ spec::ModelSpec four_heads_on_two(int64_t head_dim) {
 
 // Turns each pair of rows of x [heads, head_dim, positions] by its angle at each position; pair i is rows
 // first(i) and second(i).
-template <class First, class Second>
-at::Tensor rotated(const at::Tensor& x, First first, Second second) {
+using RowOf = std::function<int64_t(int64_t pair)>;
+at::Tensor rotated(const at::Tensor& x, const RowOf& first, const RowOf& second) {
   at::Tensor y = at::empty_like(x);
   const int64_t half = x.size(1) / 2;
   for (int64_t i = 0; i < half; ++i) {
@@ -50,14 +52,15 @@ TEST(Layouts, B083ScoresAreThoseOfThePairwiseForward) {
   const auto options = at::TensorOptions(at::kDouble);
   const at::Tensor x = at::randn({hidden, positions}, options);
   const at::Tensor q = at::randn({heads * head_dim, hidden}, options), k = at::randn_like(q);
-  const auto scores = [&](const at::Tensor& q_rows, const at::Tensor& k_rows, auto first, auto second) {
+  const auto scores = [&](const at::Tensor& q_rows, const at::Tensor& k_rows, const RowOf& first,
+                          const RowOf& second) {
     const auto side = [&](const at::Tensor& rows) {
       return rotated(rows.matmul(x).view({heads, head_dim, positions}), first, second);
     };
     return side(q_rows).transpose(1, 2).bmm(side(k_rows));
   };
-  const auto even = [](int64_t i) { return 2 * i; }, odd = [](int64_t i) { return 2 * i + 1; };
-  const auto low = [](int64_t i) { return i; }, high = [](int64_t i) { return i + head_dim / 2; };
+  const RowOf even = [](int64_t i) { return 2 * i; }, odd = [](int64_t i) { return 2 * i + 1; };
+  const RowOf low = [](int64_t i) { return i; }, high = [](int64_t i) { return i + head_dim / 2; };
   const at::Tensor pairwise = scores(q, k, even, odd);
   const at::Tensor moved =
       scores(pairwise_to_half_split(q, head_dim), pairwise_to_half_split(k, head_dim), low, high);

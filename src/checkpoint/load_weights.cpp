@@ -3,11 +3,11 @@
 
 namespace muster::checkpoint {
 
-spec::ModelSpec read_hf_config(const fs::path& folder) {
-  const fs::path path = folder / "config.json";
+spec::ModelSpec read_hf_config(const fs::path& where) {
+  const fs::path path = fs::is_directory(where) ? where / "config.json" : where;
   if (!fs::is_regular_file(path))
     throw UserError({"config", path.string(), "there is no such file",
-                     "give the folder that holds config.json beside the weights"});
+                     "give the config.json that came with the weights"});
   constexpr int64_t kMostBytes = int64_t{1} << 20;
   try {
     return spec::from_hf_config(read_text(path, kMostBytes), path.string());

@@ -130,6 +130,7 @@ void save_weights(const fs::path& folder, const spec::ModelSpec& model,
   NewFolder fresh(folder);
   Export(tensors, options).write_into(fresh.path());
   write_text(fresh.path() / "config.json", spec::to_hf_config(model, hf_dtype(tensors)));
+  for (const fs::path& file : options.companions) fs::copy_file(file, fresh.path() / file.filename());
   fresh.put_in_place();
 }
 

@@ -11,10 +11,9 @@ namespace muster::checkpoint {
 class TestFolder {
  public:
   TestFolder() {
-    const auto* test = ::testing::UnitTest::GetInstance()->current_test_info();
-    path_ = fs::temp_directory_path() /
-            fmt::format("muster-{}-{}-{}", ::getpid(), test->test_suite_name(), test->name());
-    fs::create_directories(path_);
+    std::string name = (fs::temp_directory_path() / "muster-test-XXXXXX").string();
+    if (!::mkdtemp(name.data())) throw std::runtime_error("cannot make " + name);
+    path_ = name;
   }
   ~TestFolder() { fs::remove_all(path_); }
   fs::path operator/(const std::string& name) const { return path_ / name; }

@@ -16,20 +16,6 @@ bool is_inside(const fs::path& path, const fs::path& folder) {
   return !relative.empty() && *relative.begin() != "..";
 }
 
-// A Hugging Face cache keeps MODEL/snapshots/REVISION/name as a link to MODEL/blobs/HASH.
-void check_own_file(const fs::path& file, const fs::path& folder) {
-  const fs::path real_folder = fs::canonical(folder), real = fs::canonical(file);
-  // A pipe would block whoever opens it.
-  if (!fs::is_regular_file(real))
-    throw WorldError(WorldError::Kind::data, file.string() + ": is not a regular file");
-  const fs::path snapshots = real_folder.parent_path();
-  const bool in_cache =
-      snapshots.filename() == "snapshots" && is_inside(real, snapshots.parent_path() / "blobs");
-  if (!is_inside(real, real_folder) && !in_cache)
-    throw WorldError(WorldError::Kind::data,
-                     fmt::format("{}: leads out of its folder, to {}", file.string(), real.string()));
-}
-
 // What the world says of a file is what is wrong with the request that named it.
 template <class Body>
 void gather_world(Problems& problems, const fs::path& path, Body&& body) {
@@ -44,6 +30,20 @@ void gather_world(Problems& problems, const fs::path& path, Body&& body) {
 }
 
 }  // namespace
+
+// A Hugging Face cache keeps MODEL/snapshots/REVISION/name as a link to MODEL/blobs/HASH.
+void check_own_file(const fs::path& file, const fs::path& folder) {
+  const fs::path real_folder = fs::canonical(folder), real = fs::canonical(file);
+  // A pipe would block whoever opens it.
+  if (!fs::is_regular_file(real))
+    throw WorldError(WorldError::Kind::data, file.string() + ": is not a regular file");
+  const fs::path snapshots = real_folder.parent_path();
+  const bool in_cache =
+      snapshots.filename() == "snapshots" && is_inside(real, snapshots.parent_path() / "blobs");
+  if (!is_inside(real, real_folder) && !in_cache)
+    throw WorldError(WorldError::Kind::data,
+                     fmt::format("{}: leads out of its folder, to {}", file.string(), real.string()));
+}
 
 WeightFiles::WeightFiles(const fs::path& path) : path_(path) {
   if (!fs::exists(path))

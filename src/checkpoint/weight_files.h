@@ -9,11 +9,14 @@
 
 namespace muster::checkpoint {
 
+// Throws WorldError(data) unless `file` is a regular file of `folder` itself. A link is followed only inside
+// the folder, or to the blobs of the Hugging Face cache that the folder is a snapshot of.
+void check_own_file(const fs::path& file, const fs::path& folder);
+
 class WeightFiles {
  public:
   // Opens every file and checks every header; reads no data. Throws UserError with all that is wrong with any
-  // of them. A shard is a regular file of the folder itself: its name has no '/', and a link is followed only
-  // inside the folder, or to the blobs of the Hugging Face cache that the folder is a snapshot of.
+  // of them. What a folder's index names are its own files (check_own_file).
   explicit WeightFiles(const fs::path& path);
 
   struct Found {

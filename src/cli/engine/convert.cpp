@@ -109,7 +109,7 @@ void report(const Request& request, const spec::ModelSpec& model, const checkpoi
 
 }  // namespace
 
-int run_convert(int argc, char** argv) {
+int convert(int argc, char** argv) {
   CLI::App app("Weights in and out of Hugging Face's format.", "muster convert");
   Request request;
   add_options(app, request);

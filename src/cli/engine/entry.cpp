@@ -9,6 +9,7 @@ namespace muster::cli {
 namespace {
 
 constexpr Verb kVerbs[] = {
+    {"convert", "", convert},
     {"rehearse", "", rehearse},
 };
 

@@ -3,6 +3,7 @@
 
 namespace muster::cli {
 
+int convert(int argc, char** argv);
 int rehearse(int argc, char** argv);
 
 }  // namespace muster::cli

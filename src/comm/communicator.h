@@ -94,7 +94,8 @@ struct World {
   int64_t local_rank = 0, local_size = 1;
   std::string master_address = "127.0.0.1";
   int master_port = 0;
-  bool store_is_hosted = false;   // by a launcher or an agent: rank 0 connects too
+  bool store_is_hosted = false;   // by an agent at master_address: rank 0 connects too
+  std::string store_file;         // the store that a launcher on this host keeps for its ranks, instead
   std::string store_prefix;       // job and generation, so that no job reads another's keys
   std::string interface_address;  // the address that this host's sockets bind to
 };

@@ -4,8 +4,9 @@
 #include <functional>
 #include <map>
 #include <thread>
+#include <torch/csrc/distributed/c10d/HashStore.hpp>
 
-#include "comm/rendezvous.h"
+#include "comm/state.h"
 #include "device/ledger.h"
 
 namespace muster::comm {
@@ -21,7 +22,7 @@ spec::Mesh data_mesh(int64_t size) {
 // Runs `body` as every rank of a world on the data axis over Gloo, each a thread, and throws on what the
 // first of them threw.
 void as_ranks(int64_t size, const GroupOptions& options, const std::function<void(Groups&)>& body) {
-  HostedStore hosted = size > 1 ? host_store("127.0.0.1", 0, 10s) : HostedStore{};
+  auto store = c10::make_intrusive<c10d::HashStore>();
   std::vector<std::thread> threads;
   std::vector<std::exception_ptr> errors(static_cast<size_t>(size));
   for (int64_t rank = 0; rank < size; ++rank)
@@ -29,11 +30,8 @@ void as_ranks(int64_t size, const GroupOptions& options, const std::function<voi
       World world;
       world.rank = world.local_rank = rank;
       world.size = world.local_size = size;
-      world.master_port = hosted.port;
-      world.store_is_hosted = true;
-      world.store_prefix = "test";
       try {
-        Groups groups = connect(data_mesh(size), world, "cpu", 10s, options);
+        Groups groups = connect_over(store, data_mesh(size), world, "cpu", 10s, options);
         body(groups);
       } catch (...) {
         errors[static_cast<size_t>(rank)] = std::current_exception();

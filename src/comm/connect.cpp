@@ -7,6 +7,7 @@
 #include "comm/rendezvous.h"
 #include "comm/socket.h"
 #include "comm/state.h"
+#include "device/plugin.h"
 
 namespace muster::comm {
 namespace {
@@ -21,7 +22,16 @@ std::string bind_address(const World& world) {
   return world.local_size == world.size ? "127.0.0.1" : address_towards(world.master_address);
 }
 
-MakeBackend backend_maker(const World& world, milliseconds connect_timeout, milliseconds timeout) {
+MakeBackend nccl_maker(const World& world, milliseconds timeout) {
+  const device::CudaPlugin& plugin = device::cuda_plugin();
+  plugin.use_device(static_cast<int>(world.local_rank));
+  return [&plugin, timeout](Store store, const Group& group) {
+    return plugin.make_nccl(std::move(store), static_cast<int>(group.rank), static_cast<int>(group.size()),
+                            timeout);
+  };
+}
+
+MakeBackend gloo_maker(const World& world, milliseconds connect_timeout, milliseconds timeout) {
   auto gloo = std::make_shared<Gloo>(bind_address(world));
   return [=](Store store, const Group& group) {
     return gloo->make(std::move(store), static_cast<int>(group.rank), static_cast<int>(group.size()),
@@ -52,17 +62,22 @@ Wire connect_group(const Group& group, const Store& store, const MakeBackend& ma
 
 }  // namespace
 
+Groups connect_over(Store store, const spec::Mesh& mesh, const World& world, const std::string& device,
+                    milliseconds timeout, const GroupOptions& options) {
+  wait_for_all(*store, world, timeout);
+  const MakeBackend make = device == "cuda" ? nccl_maker(world, options.collective_timeout)
+                                            : gloo_maker(world, timeout, options.collective_timeout);
+  return make_groups(mesh, world.rank, options.collective_timeout,
+                     [&](const Group& group) { return connect_group(group, store, make, options.check); });
+}
+
 Groups connect(const spec::Mesh& mesh, const World& world, const std::string& device, milliseconds timeout,
                const GroupOptions& options) {
   MUSTER_CHECK(mesh.world_size() == world.size, "a mesh of {} ranks in a world of {}", mesh.world_size(),
                world.size);
   MUSTER_CHECK(device == "cpu" || device == "cuda", "device '{}'", device);
   if (world.size == 1) return make_groups(mesh, world.rank, options.collective_timeout, {});
-  const Store store = join_store(world, timeout);
-  wait_for_all(*store, world, timeout);
-  const MakeBackend make = backend_maker(world, timeout, options.collective_timeout);
-  return make_groups(mesh, world.rank, options.collective_timeout,
-                     [&](const Group& group) { return connect_group(group, store, make, options.check); });
+  return connect_over(join_store(world, timeout), mesh, world, device, timeout, options);
 }
 
 }  // namespace muster::comm

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <torch/csrc/distributed/c10d/FileStore.hpp>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
@@ -15,7 +16,9 @@ namespace {
 
 using std::chrono::milliseconds;
 
-c10::intrusive_ptr<c10d::Store> open_store(const std::string& host, const c10d::TCPStoreOptions& options) {
+using Store = c10::intrusive_ptr<c10d::Store>;
+
+Store open_tcp(const std::string& host, const c10d::TCPStoreOptions& options) {
   try {
     return c10::make_intrusive<c10d::TCPStore>(host, options);
   } catch (const std::exception& error) {
@@ -25,6 +28,30 @@ c10::intrusive_ptr<c10d::Store> open_store(const std::string& host, const c10d::
                                  format_seconds(std::chrono::duration<double>(options.timeout).count()),
                                  text.substr(0, text.find('\n'))));
   }
+}
+
+Store connect_tcp(const std::string& host, int port, milliseconds timeout) {
+  // c10d's own attempts outlast its timeout.
+  wait_for_listener(host, port, timeout);
+  c10d::TCPStoreOptions options;
+  options.port = static_cast<uint16_t>(port);
+  options.waitWorkers = false;
+  options.timeout = timeout;
+  return open_tcp(host, options);
+}
+
+Store open_store(const World& world, milliseconds timeout) {
+  if (!world.store_file.empty())
+    return c10::make_intrusive<c10d::FileStore>(world.store_file, static_cast<int>(world.size));
+  if (world.rank == 0 && !world.store_is_hosted)
+    return host_store(world.master_address, world.master_port, timeout).store;
+  return connect_tcp(world.master_address, world.master_port, timeout);
+}
+
+// "127.0.0.1:29500", as an error names it.
+std::string place(const World& world) {
+  if (!world.store_file.empty()) return "this host's launcher";
+  return fmt::format("{}:{}", world.master_address, world.master_port);
 }
 
 std::string joined_key(int64_t rank) {
@@ -48,22 +75,11 @@ HostedStore host_store(const std::string& address, int port, milliseconds timeou
   options.port = static_cast<uint16_t>(bound.port);
   options.waitWorkers = false;
   options.timeout = timeout;
-  return {open_store(address, options), bound.port};
+  return {open_tcp(address, options), bound.port};
 }
 
 c10::intrusive_ptr<c10d::Store> join_store(const World& world, milliseconds timeout) {
-  c10::intrusive_ptr<c10d::Store> store;
-  if (world.rank == 0 && !world.store_is_hosted) {
-    store = host_store(world.master_address, world.master_port, timeout).store;
-  } else {
-    wait_for_listener(world.master_address, world.master_port, timeout);
-    c10d::TCPStoreOptions options;
-    options.port = static_cast<uint16_t>(world.master_port);
-    options.waitWorkers = false;
-    options.timeout = timeout;
-    store = open_store(world.master_address, options);
-  }
-  return c10::make_intrusive<c10d::PrefixStore>(world.store_prefix, store);
+  return c10::make_intrusive<c10d::PrefixStore>(world.store_prefix, open_store(world, timeout));
 }
 
 void wait_for_all(c10d::Store& store, const World& world, milliseconds timeout) {
@@ -73,14 +89,12 @@ void wait_for_all(c10d::Store& store, const World& world, milliseconds timeout) 
     if (store.add("joined/count", 1) == world.size) store.set(all, "1");
     store.wait({all}, timeout);
   } catch (const c10::DistStoreError&) {
-    throw WorldError(
-        WorldError::Kind::timeout,
-        fmt::format("ranks {} of {} did not come to {}:{} within {}",
-                    list_ranks(missing_ranks(store, world.size)), world.size, world.master_address,
-                    world.master_port, format_seconds(std::chrono::duration<double>(timeout).count())));
-  } catch (const c10::DistError& error) {
-    throw WorldError(WorldError::Kind::peer_lost,
-                     fmt::format("lost the store at {}:{}", world.master_address, world.master_port));
+    throw WorldError(WorldError::Kind::timeout,
+                     fmt::format("ranks {} of {} did not come to {} within {}",
+                                 list_ranks(missing_ranks(store, world.size)), world.size, place(world),
+                                 format_seconds(std::chrono::duration<double>(timeout).count())));
+  } catch (const c10::DistError&) {
+    throw WorldError(WorldError::Kind::peer_lost, "lost the store at " + place(world));
   }
 }
 

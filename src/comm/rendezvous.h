@@ -1,6 +1,7 @@
-// Where the ranks of a job find each other: one key-value store, hosted by a launcher or by rank 0. It is
-// scratch: nothing that must survive is kept in it. It has no password, so it listens on one address only:
-// loopback where all ranks are on this host.
+// Where the ranks of a job find each other: one key-value store. It is scratch: nothing that must survive is
+// kept in it. Ranks of one launcher on one host share a file, which has no port to collide on and no door for
+// others; otherwise an agent or rank 0 serves it over TCP. That has no password, so it listens on the one
+// address that the ranks were given.
 #pragma once
 #include <chrono>
 #include <string>
@@ -19,8 +20,7 @@ struct HostedStore {
 // address and port where they cannot be bound.
 HostedStore host_store(const std::string& address, int port, std::chrono::milliseconds timeout);
 
-// The store of `world`, keys under its prefix; rank 0 hosts it unless a launcher does. WorldError(timeout)
-// naming host and port.
+// The store of `world`, keys under its prefix. WorldError(timeout) naming host and port.
 c10::intrusive_ptr<c10d::Store> join_store(const World& world, std::chrono::milliseconds timeout);
 
 // Returns when all ranks of the world have called it; WorldError(timeout) naming those that did not.

@@ -36,4 +36,9 @@ struct Wire {
 Groups make_groups(const spec::Mesh& mesh, int64_t rank, std::chrono::milliseconds timeout,
                    const std::function<Wire(const Group&)>& connect_group);
 
+// connect() over a store that the ranks share already. Collective over the world.
+Groups connect_over(c10::intrusive_ptr<c10d::Store> store, const spec::Mesh& mesh, const World& world,
+                    const std::string& device, std::chrono::milliseconds timeout,
+                    const GroupOptions& options);
+
 }  // namespace muster::comm

@@ -65,6 +65,7 @@ DeviceMemory memory_on_stage(const MemoryModel& model, const BytesPerParameter& 
   DeviceMemory memory;
   memory.states = model_states(held.dense + held.replicated, bytes, layout.zero, replicas) +
                   model_states(held.expert, bytes, layout.zero, layout.expert_replicas());
+  if (layers == 0) return memory;
   memory.gathered = gathered_bytes(held.dense + held.replicated, layers, bytes, layout.zero, replicas) +
                     gathered_bytes(held.expert, layers, bytes, layout.zero, layout.expert_replicas());
 

@@ -31,7 +31,7 @@ struct Layout {
 struct MemoryModel {
   ParameterCount parameters;
   bool tied = false;
-  int64_t layers = 1;
+  int64_t layers = 0;  // 0: unknown; then only states are
   int64_t vocab = 0;  // 0: unknown, no logits
   LayerShape shape;   // one micro-batch before any context sharding
 };

@@ -7,7 +7,7 @@ namespace muster::estimate {
 
 // sqrt(2 ln N): how many standard deviations the largest of N independent normal times lies above the mean,
 // as an upper bound that it approaches slowly (Cramer, "Mathematical methods of statistics", 1946, section
-// 28.6, leading term). 16 % too high at N = 1024. For a lasting slow rank or heavy tails it says too little.
+// 28.6, leading term). 15 % too high at N = 1024. For a lasting slow rank or heavy tails it says too little.
 inline double largest_normal_bound(int64_t ranks) {
   return std::sqrt(2 * std::log(static_cast<double>(ranks)));
 }

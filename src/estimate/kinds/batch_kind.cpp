@@ -1,0 +1,33 @@
+#include "base/table.h"
+#include "base/units.h"
+#include "estimate/batch.h"
+#include "estimate/kinds/kind.h"
+
+namespace muster::estimate {
+
+Answer batch_answer(Options& options) {
+  const BatchRequest request = {options.count("--global"), options.count("--data"),
+                                options.count("--accumulation"), options.count("--micro")};
+  const auto sequence = options.count("--sequence");
+  Batch batch;
+  options.problems().gather([&] { batch = complete_batch(request); });
+  options.finish();
+
+  Answer answer;
+  answer.json = {{"kind", "batch"},
+                 {"global", batch.global},
+                 {"data", batch.data},
+                 {"accumulation", batch.accumulation},
+                 {"micro", batch.micro}};
+  Table table({"global", "=", "data", "x", "accumulation", "x", "micro"});
+  table.add({std::to_string(batch.global), "=", std::to_string(batch.data), "x",
+             std::to_string(batch.accumulation), "x", std::to_string(batch.micro)});
+  answer.text = table.text();
+  if (sequence) {
+    answer.json["tokens"] = batch.global * *sequence;
+    answer.text += fmt::format("{} tokens a step\n", format_exact(batch.global * *sequence));
+  }
+  return answer;
+}
+
+}  // namespace muster::estimate

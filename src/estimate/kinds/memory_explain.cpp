@@ -1,0 +1,92 @@
+#include "estimate/kinds/memory_request.h"
+#include "estimate/kinds/numbers.h"
+
+namespace muster::estimate {
+namespace {
+
+constexpr const char* kZeroPaper = "Rajbhandari et al., ZeRO, SC 2020, sec. 5, fig. 1";
+constexpr const char* kRecomputePaper = "Korthikanti et al., MLSys 2023 (arXiv 2205.05198)";
+
+std::string state_formula(int zero) {
+  constexpr const char* formulas[] = {"P (bp + bg + bo)", "P (bp + bg + bo/N)", "P (bp + (bg + bo)/N)",
+                                      "P (bp + bg + bo)/N"};
+  return formulas[zero];
+}
+
+Derivation parameters_line(const MemoryRequest& r, const Layout& layout, int64_t stage) {
+  const StageParameters held = parameters_on_stage(r.model, layout, stage);
+  return {"P, parameters on a rank", "dense/(T p) + experts/(E Te p) + replicated/p",
+          fmt::format("{} + {} + {} = {}", format_exact(held.dense), format_exact(held.expert),
+                      format_exact(held.replicated), format_exact(held.total())),
+          "definition; first and last stage hold the embedding and the head"};
+}
+
+Derivation state_line(const MemoryRequest& r, const Layout& layout, const DeviceMemory& memory,
+                      int64_t stage) {
+  const auto& s = memory.states;
+  return {
+      "model states", state_formula(layout.zero),
+      fmt::format("P = {}, bytes {},{},{}, N = {}: {} + {} + {} = {} GiB",
+                  format_exact(parameters_on_stage(r.model, layout, stage).total()), plain(r.bytes.parameter),
+                  plain(r.bytes.gradient), plain(r.bytes.optimizer), layout.dense_replicas(),
+                  gib(s.parameters), gib(s.gradients), gib(s.optimizer), gib(s.total())),
+      kZeroPaper};
+}
+
+std::string activation_formula(const Layout& layout) {
+  if (layout.recompute == Recompute::full) return layout.sequence_parallel ? "s b h 2/t" : "s b h 2";
+  const std::string scores = layout.recompute == Recompute::none ? " + 5as/(ht)" : "";
+  return layout.sequence_parallel ? "s b h (34/t" + scores + ")" : "s b h (10 + 24/t" + scores + ")";
+}
+
+std::string activation_source(const Layout& layout) {
+  if (layout.recompute != Recompute::none) return std::string(kRecomputePaper) + ", table 2";
+  const char* equation = layout.tensor == 1 ? "(1)" : layout.sequence_parallel ? "(4)" : "(2)";
+  return fmt::format("{}, eq. {}", kRecomputePaper, equation);
+}
+
+Derivation activation_line(const MemoryRequest& r, const Layout& layout, const DeviceMemory& memory) {
+  const LayerShape& shape = r.model.shape;
+  const double factor = activation_factor(shape, layout.tensor, layout.sequence_parallel, layout.recompute);
+  return {"activations, a layer", activation_formula(layout),
+          fmt::format("{} x {} x {} x {} = {} GiB; {} layers, {} micro-batches in flight: {} GiB",
+                      shape.sequence / layout.context, shape.micro_batch, shape.hidden, plain(factor),
+                      gib(activation_bytes_per_layer(
+                              {shape.sequence / layout.context, shape.micro_batch, shape.hidden, shape.heads},
+                              layout.tensor, layout.sequence_parallel, layout.recompute),
+                          2),
+                      r.model.layers / layout.pipeline, plain(memory.in_flight), gib(memory.activations)),
+          activation_source(layout)};
+}
+
+}  // namespace
+
+std::vector<Derivation> explain_memory(const MemoryRequest& r, const NamedLayout& named) {
+  const Layout& layout = named.layout;
+  const int64_t stage = fullest_stage(r.model, r.bytes, layout, r.reserve_bytes);
+  const DeviceMemory memory = memory_on_stage(r.model, r.bytes, layout, stage);
+  std::vector<Derivation> lines = {parameters_line(r, layout, stage), state_line(r, layout, memory, stage)};
+  if (memory.gathered > 0)
+    lines.push_back({"gathered units", "2 (P/L) bp",
+                     fmt::format("the unit in use and the next: {} GiB", gib(memory.gathered)),
+                     "ZeRO-3: the layer in use and the one prefetched stand whole"});
+  if (r.has_shape()) lines.push_back(activation_line(r, layout, memory));
+  if (layout.pipeline > 1)
+    lines.push_back({"in flight",
+                     layout.schedule == Schedule::one_f_one_b ? "min(p - stage, m)" : "by schedule",
+                     fmt::format("{} micro-batches on stage {}", plain(memory.in_flight), stage),
+                     "Narayanan et al., SC 2021, sec. 2.2"});
+  if (layout.tensor > 1 && r.named.ffn > 0)
+    lines.push_back({"FFN columns of a tensor rank", "f/t",
+                     fmt::format("{} / {} = {}", r.named.ffn, layout.tensor, r.named.ffn / layout.tensor),
+                     "Shoeybi et al., Megatron-LM, 2019, sec. 3"});
+  if (r.model.vocab > 0)
+    lines.push_back(
+        {"logits and loss", "4 s b (h + V)/t on the last stage",
+         fmt::format("{} GiB",
+                     gib(head_bytes(r.model.shape, r.model.vocab, layout.tensor) / layout.context, 2)),
+         std::string(kRecomputePaper) + ", sec. 4.3"});
+  return lines;
+}
+
+}  // namespace muster::estimate

@@ -16,6 +16,7 @@ namespace {
 
 constexpr Verb kFrontVerbs[] = {
     {"doctor", "check a job: every value with where it came from, and the mesh", doctor},
+    {"estimate", "memory, collectives, pipelines, checkpoints and more by closed formulas, with sources", estimate},
 };
 
 struct EngineVerb {

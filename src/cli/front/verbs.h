@@ -4,5 +4,6 @@
 namespace muster::cli {
 
 int doctor(int argc, char** argv);
+int estimate(int argc, char** argv);
 
 }  // namespace muster::cli

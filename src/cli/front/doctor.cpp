@@ -107,7 +107,7 @@ int run(const Options& options) {
   resolve_layout(job, world_size(options, job.layout));
   const spec::Mesh mesh = make_mesh(job.layout);
   if (options.job.json)
-    fmt::print("{}\n", as_json(job, mesh).dump(2));
+    fmt::print("{}\n", as_json(job, mesh).dump());
   else
     print_job(job, mesh);
   return 0;

@@ -33,6 +33,9 @@ constexpr Domain above(double least) {
 constexpr Domain between(double least, double most) {
   return {.least = least, .most = most};
 }
+constexpr Domain inside(double least, double most) {
+  return {.least = least, .most = most, .least_excluded = true, .most_excluded = true};
+}
 constexpr Domain from_below(double least, double most) {
   return {.least = least, .most = most, .most_excluded = true};
 }
@@ -47,9 +50,9 @@ constexpr Domain path_or_word() {
 constexpr Domain axis(double least) {
   return between(least, 32768);
 }
-// Sizes of a tensor's dim: a product of two, times a few bytes, stays exact.
-constexpr Domain dim(double least) {
-  return between(least, 1 << 28);
+// The limits of complete() (spec/model): every product of dimensions stays inside 63 bits.
+constexpr Domain width(double least) {
+  return between(least, 1 << 22);
 }
 constexpr Domain number_format() {
   return one_of("float32 | float64 | bfloat16 | float16");
@@ -72,21 +75,22 @@ constexpr Field kFields[] = {
      "The kind of model: `llama` (RMSNorm, rotary positions, SwiGLU) or `gpt2` (LayerNorm, learned "
      "positions, "
      "GELU)."},
-    {"model", "vocab_size", at<&Job::model, &M::vocab_size>, dim(1), "ids", "Size of the vocabulary."},
-    {"model", "hidden_size", at<&Job::model, &M::hidden_size>, dim(1), "", "Width of the residual stream."},
-    {"model", "num_hidden_layers", at<&Job::model, &M::num_hidden_layers>, between(1, 100000), "",
+    {"model", "vocab_size", at<&Job::model, &M::vocab_size>, between(1, 1 << 28), "ids",
+     "Size of the vocabulary."},
+    {"model", "hidden_size", at<&Job::model, &M::hidden_size>, width(1), "", "Width of the residual stream."},
+    {"model", "num_hidden_layers", at<&Job::model, &M::num_hidden_layers>, between(1, 1 << 14), "",
      "Number of blocks."},
-    {"model", "num_attention_heads", at<&Job::model, &M::num_attention_heads>, dim(1), "",
+    {"model", "num_attention_heads", at<&Job::model, &M::num_attention_heads>, width(1), "",
      "Query heads of a block."},
-    {"model", "num_key_value_heads", at<&Job::model, &M::num_key_value_heads>, dim(0), "",
+    {"model", "num_key_value_heads", at<&Job::model, &M::num_key_value_heads>, width(0), "",
      "Key and value heads of a block; 0: as many as query heads."},
-    {"model", "head_dim", at<&Job::model, &M::head_dim>, dim(0), "",
+    {"model", "head_dim", at<&Job::model, &M::head_dim>, width(0), "",
      "Width of a head; 0: hidden_size / num_attention_heads."},
-    {"model", "intermediate_size", at<&Job::model, &M::intermediate_size>, dim(0), "",
+    {"model", "intermediate_size", at<&Job::model, &M::intermediate_size>, width(0), "",
      "Width of the feed-forward layer; 0, for gpt2 alone: 4 x hidden_size."},
-    {"model", "max_position_embeddings", at<&Job::model, &M::max_position_embeddings>, dim(1), "tokens",
-     "Longest sequence; gpt2 has one learned position for each."},
-    {"model", "rms_norm_eps", at<&Job::model, &M::norm_eps>, above(0), "",
+    {"model", "max_position_embeddings", at<&Job::model, &M::max_position_embeddings>, between(1, 1u << 31),
+     "tokens", "Longest sequence; gpt2 has one learned position for each."},
+    {"model", "rms_norm_eps", at<&Job::model, &M::norm_eps>, inside(0, 1), "",
      "Added to the variance in RMSNorm and LayerNorm."},
     {"model", "rope_theta", at<&Job::model, &M::rope_theta>, above(0), "", "Base of the rotary frequencies."},
     {"model", "rope_scaling", at<&Job::model, &M::rope_scaling>, any(), "",
@@ -98,7 +102,7 @@ constexpr Field kFields[] = {
      "The vocabulary projection is the token embedding; gpt2 always ties."},
     {"model", "attention_bias", at<&Job::model, &M::attention_bias>, any(), "",
      "Query, key and value projections of llama have biases."},
-    {"model", "initializer_range", at<&Job::model, &M::initializer_range>, above(0), "",
+    {"model", "initializer_range", at<&Job::model, &M::initializer_range>, inside(0, 10), "",
      "Standard deviation of the initial matrices."},
     {"model", "weights", of_job<&Job::weights>, path(), "",
      "A safetensors file or folder to start from, with Hugging Face names; empty: initialise from the seed."},
@@ -109,7 +113,7 @@ constexpr Field kFields[] = {
      "How `path` is stored."},
     {"data", "tokenizer", at<&Job::data, &D::tokenizer>, path_or_word(), "",
      "`bytes`, or the path of a `tokenizer.json`."},
-    {"data", "sequence_length", at<&Job::data, &D::sequence_length>, dim(1), "tokens",
+    {"data", "sequence_length", at<&Job::data, &D::sequence_length>, between(1, 1u << 31), "tokens",
      "Targets of one sequence; a sequence reads one id more."},
     {"data", "order", at<&Job::data, &D::order>, one_of("shuffled | sequential"), "",
      "Order of the sequences: a permutation that depends on the seed and the epoch, or as stored."},

@@ -54,13 +54,14 @@ bool no_checkpoints(const Job& job) {
 }
 
 constexpr Idle kIdle[] = {
-    {"optimizer.betas", not_adamw, "only adamw has moments"},
-    {"optimizer.eps", not_adamw, "only adamw has it"},
-    {"optimizer.momentum", not_sgd, "only sgd has it; adamw has betas", "0.0"},
-    {"optimizer.minimum_learning_rate", constant, "the constant schedule does not fall", "0.0"},
-    {"optimizer.decay_steps", not_wsd, "only the wsd schedule has a decay of its own length", "0"},
-    {"data.text_key", not_jsonl, "only data.format = \"jsonl\" has keys"},
-    {"data.on_bad_line", not_jsonl, "only data.format = \"jsonl\" has lines that can be bad"},
+    {"optimizer.betas", not_adamw, "optimizer.name is not adamw, which has moments"},
+    {"optimizer.eps", not_adamw, "optimizer.name is not adamw, which has it"},
+    {"optimizer.momentum", not_sgd, "optimizer.name is not sgd, which has it; adamw has betas", "0.0"},
+    {"optimizer.minimum_learning_rate", constant, "optimizer.schedule is constant", "0.0"},
+    {"optimizer.decay_steps", not_wsd, "optimizer.schedule is not wsd, which has a decay of its own length",
+     "0"},
+    {"data.text_key", not_jsonl, "data.format is not jsonl, which has keys"},
+    {"data.on_bad_line", not_jsonl, "data.format is not jsonl, whose lines can be bad"},
     {"data.validation_path", no_evaluation, "training.evaluate_every is not given, so nothing is evaluated"},
     {"training.evaluate_batches", no_evaluation,
      "training.evaluate_every is not given, so nothing is evaluated"},
@@ -74,9 +75,10 @@ constexpr Idle kIdle[] = {
     {"checkpoint.keep", no_checkpoints, "checkpoint.every is not given"},
     {"checkpoint.async", no_checkpoints, "checkpoint.every is not given"},
     {"checkpoint.contract", no_checkpoints, "checkpoint.every is not given"},
-    {"model.rope_theta", gpt2, "gpt2 learns its positions"},
-    {"model.rope_scaling", gpt2, "gpt2 learns its positions", "{ rope_type = \"none\" }"},
-    {"model.attention_bias", gpt2, "gpt2 always has biases", "true"},
+    {"model.rope_theta", gpt2, "model.family is gpt2, which learns its positions"},
+    {"model.rope_scaling", gpt2, "model.family is gpt2, which learns its positions",
+     "{ rope_type = \"none\" }"},
+    {"model.attention_bias", gpt2, "model.family is gpt2, which always has biases", "false"},
 };
 
 }  // namespace

@@ -164,9 +164,8 @@ void add_file(Layers& layers, const std::string& toml, const std::string& path) 
     add_table(layers, toml::parse(toml, path), path);
   } catch (const toml::parse_error& error) {
     const auto at = error.source().begin;
-    layers.problems.add(fmt::format("{}:{}:{}", path, at.line, at.column), "",
-                        std::string(error.description()),
-                        "texts stand in straight quotation marks, lists in brackets");
+    throw UserError({fmt::format("{}:{}:{}", path, at.line, at.column), "", std::string(error.description()),
+                     "texts stand in straight quotation marks, lists in brackets"});
   }
 }
 

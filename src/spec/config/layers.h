@@ -17,8 +17,8 @@ struct Layers {
   Problems problems;
 };
 
-// Grammar of the file: TOML 1.0, tables [section] with the keys of fields.h, read by toml++. A file that is
-// not TOML is one problem with its line and column, and then nothing of it counts.
+// Grammar of the file: TOML 1.0, tables [section] with the keys of fields.h, read by toml++. Throws
+// UserError with line and column when the file is not TOML: nothing of it can be judged then.
 void add_file(Layers& layers, const std::string& toml, const std::string& path);
 
 // MUSTER_<SECTION>_<KEY>=value, for every key: MUSTER_OPTIMIZER_LEARNING_RATE=1e-4.

@@ -115,11 +115,31 @@ class Parser {
   void complete_model() {
     unread_.insert(layers_.doubtful.begin(), layers_.doubtful.end());
     if (unread_in_model()) return;
+    if (!has_model()) {
+      unread_.insert("model.vocab_size");
+      layers_.problems.add("model", "", "is missing", "give a preset, a config or the dimensions in [model]");
+      return;
+    }
     Job before = job_;
-    layers_.problems.gather([&] { complete(job_.model); });
+    try {
+      complete(job_.model);
+    } catch (const UserError& error) {
+      layers_.problems.add(error);
+      for (const Problem& problem : error.problems()) unread_.insert(key_of(problem.field));
+    }
     for (const Field& field : fields())
       if (field.section == "model" && field.in && to_toml(field, before) != to_toml(field, job_))
         job_.origins[field.name()] = "follows from the other model keys";
+  }
+
+  bool has_model() const {
+    const auto first = layers_.given.lower_bound("model.");
+    return first != layers_.given.end() && first->first.starts_with("model.");
+  }
+
+  // "model.rope_scaling.type" -> "model.rope_scaling".
+  static std::string key_of(const std::string& field) {
+    return field.substr(0, field.find('.', std::string_view("model.").size()));
   }
 
   void check() {

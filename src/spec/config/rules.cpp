@@ -27,9 +27,4 @@ void Rules::refuse(const std::string& name, const std::string& rule, const std::
   problems_.add(name, to_toml(field_named(name), job_), rule, remedy + where);
 }
 
-bool Rules::unread_in(const std::string& section) const {
-  return std::ranges::any_of(unread_,
-                             [&](const std::string& name) { return name.starts_with(section + "."); });
-}
-
 }  // namespace muster::spec

@@ -28,7 +28,6 @@ class Rules {
   }
   void refuse(const std::string& name, const std::string& rule, const std::string& remedy);
   bool unread(const std::string& name) const { return unread_.contains(name); }
-  bool unread_in(const std::string& section) const;
 
  private:
   Job& job_;

@@ -237,7 +237,13 @@ std::string toml_of(const Json& value) {
 }  // namespace
 
 void read_value(const Given& given, Job& job) {
-  std::visit([&](auto* place) { read(given, *place); }, given.field->in(job));
+  // A value that is refused leaves the default: the rules still run, and divide by it.
+  const auto read_over = [&](auto* place) {
+    auto value = *place;
+    read(given, value);
+    *place = std::move(value);
+  };
+  std::visit(read_over, given.field->in(job));
 }
 
 std::string read_text_value(const Given& given) {

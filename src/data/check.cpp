@@ -14,36 +14,55 @@ void check_ids(const Place& place, const TokenFile& file, int64_t vocabulary) {
          "raise model.vocab_size, or tokenize again");
 }
 
-void check_vocabulary(const spec::Job& job, Problems& problems) {
-  const int64_t ids = tokenizer_vocabulary(job);
+void check_vocabulary(const spec::Job& job, int64_t ids, Problems& problems) {
   if (ids > job.model.vocab_size)
     problems.add("model.vocab_size", fmt::format("{}", job.model.vocab_size),
                  fmt::format("the tokenizer {} gives ids up to {}", job.data.tokenizer, ids - 1),
                  fmt::format("set it to {} or more", ids));
 }
 
-void check_file(const spec::Job& job, const Place& place, bool holds_out, Problems& problems) {
+// What is to be tokenized is only looked for: its ids are within the tokenizer's.
+void check_file(const spec::Job& job, const Sources& sources, const Place& place, bool holds_out,
+                Problems& problems) {
+  if (job.data.format == "megatron") check_megatron(place);
+  const std::optional<TokenFile> file = sources.open_if_ready(place);
+  if (!file) return;
+  const int64_t ids = file->ids();
+  const int64_t windows =
+      holds_out ? split(job.data, ids).training : window_count(ids, job.data.sequence_length);
+  problems.gather([&] { require_window(job.data, place, ids, windows); });
+  problems.gather([&] { check_ids(place, *file, job.model.vocab_size); });
+}
+
+struct Used {
+  Place place;
+  bool holds_out;  // gives a part of itself to validation
+};
+
+std::vector<Used> files_of(const spec::Job& job, Problems& problems) {
+  std::vector<Used> files;
   problems.gather([&] {
-    if (job.data.format == "megatron") check_megatron(place);
-    const TokenFile file = open_ids(job, place);
-    const int64_t ids = file.ids();
-    const int64_t windows =
-        holds_out ? split(job.data, ids).training : window_count(ids, job.data.sequence_length);
-    problems.gather([&] { require_window(job.data, place, ids, windows); });
-    problems.gather([&] { check_ids(place, file, job.model.vocab_size); });
+    for (const Place& place : training_places(job)) files.push_back({place, true});
   });
+  problems.gather([&] {
+    if (const auto place = validation_place(job)) files.push_back({*place, false});
+  });
+  return files;
 }
 
 }  // namespace
 
 void check(const spec::Job& job, Problems& problems) {
-  problems.gather([&] { check_vocabulary(job, problems); });
-  problems.gather([&] {
-    for (const Place& place : training_places(job)) check_file(job, place, true, problems);
-  });
-  problems.gather([&] {
-    if (const auto place = validation_place(job)) check_file(job, *place, false, problems);
-  });
+  std::optional<Sources> sources;
+  problems.gather([&] { sources.emplace(job); });
+  if (sources) check_vocabulary(job, sources->vocabulary(), problems);
+  for (const auto& [place, holds_out] : files_of(job, problems))
+    problems.gather([&, &place = place, &holds_out = holds_out] {
+      if (sources)
+        check_file(job, *sources, place, holds_out, problems);
+      else
+        open_place(place);
+    });
 }
 
 }  // namespace muster::data

@@ -15,10 +15,11 @@ std::string order_name(size_t sets, size_t set) {
 }  // namespace
 
 Dataset Dataset::open_training(const spec::Job& job) {
-  Dataset dataset(job);
+  const Sources sources(job);
+  Dataset dataset(job, sources.vocabulary());
   const std::vector<Place> places = training_places(job);
   for (size_t set = 0; set < places.size(); ++set) {
-    TokenFile file = open_ids(job, places[set]);
+    TokenFile file = sources.open(places[set]);
     const int64_t windows = split(job.data, file.ids()).training;
     require_window(job.data, places[set], file.ids(), windows);
     dataset.sets_.push_back({std::move(file), 0,
@@ -30,11 +31,12 @@ Dataset Dataset::open_training(const spec::Job& job) {
 }
 
 std::optional<Dataset> Dataset::open_validation(const spec::Job& job) {
-  Dataset dataset(job);
   const std::optional<Place> own = validation_place(job);
   if (!own && job.data.validation_fraction == 0) return std::nullopt;
+  const Sources sources(job);
+  Dataset dataset(job, sources.vocabulary());
   const Place place = own ? *own : training_places(job).front();
-  TokenFile file = open_ids(job, place);
+  TokenFile file = sources.open(place);
   const Split parts =
       own ? Split{0, window_count(file.ids(), job.data.sequence_length)} : split(job.data, file.ids());
   require_window(job.data, place, file.ids(), parts.validation);
@@ -43,8 +45,8 @@ std::optional<Dataset> Dataset::open_validation(const spec::Job& job) {
   return dataset;
 }
 
-Dataset::Dataset(const spec::Job& job)
-    : sequence_length_(job.data.sequence_length), vocabulary_(tokenizer_vocabulary(job)) {}
+Dataset::Dataset(const spec::Job& job, int64_t vocabulary)
+    : sequence_length_(job.data.sequence_length), vocabulary_(vocabulary) {}
 
 int64_t Dataset::windows() const {
   return std::accumulate(sets_.begin(), sets_.end(), int64_t{0},

@@ -1,7 +1,6 @@
 // What a rank reads: global sample index in, token ids out. Nothing else decides which sample comes when.
 #pragma once
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -9,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/log.h"
+#include "data/documents/tokenize.h"
 #include "data/files/token_file.h"
 #include "data/order/cursor.h"
 #include "data/order/mixture.h"
@@ -44,7 +44,7 @@ class Dataset {
     WindowOrder order;
   };
 
-  explicit Dataset(const spec::Job& job);
+  Dataset(const spec::Job& job, int64_t vocabulary);
 
   std::vector<Set> sets_;
   std::unique_ptr<Mixture> mixture_;  // none for one set
@@ -52,13 +52,14 @@ class Dataset {
   int64_t vocabulary_ = 0;
 };
 
-// What tokenizing has done so far, in bytes of its input.
-using Progress = std::function<void(int64_t done_bytes, int64_t of_bytes)>;
+struct Prepared {
+  int64_t skipped_lines = 0;  // of all JSONL files, by data.on_bad_line; a run says so at its end
+};
 
-// Tokenizes the text and JSONL of the job into the token cache; what is there and sound already is kept.
-// Called by the launcher before ranks start; a second caller on the node waits on a lock and then finds it
-// done. Throws UserError for a bad line, or a corpus shorter than one sequence.
-void prepare(const spec::Job& job, const Log& log, const Progress& progress = {});
+// Tokenizes the text and JSONL of the job into the token cache, or verifies what is there. Called by the
+// launcher before ranks start; a second caller on the node waits on a lock and then finds it done. Throws
+// UserError for a bad line, or a corpus shorter than one sequence.
+Prepared prepare(const spec::Job& job, const Log& log, const Progress& progress = {});
 
 // Everything about the data that can be refused before any process exists, all together: a file that is
 // missing, cut or inconsistent with its index, a corpus shorter than one sequence, an id outside the

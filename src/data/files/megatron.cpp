@@ -199,13 +199,13 @@ MegatronSummary check_megatron(const Place& place) {
 MegatronWriter::MegatronWriter(const fs::path& prefix, int64_t largest_id)
     : prefix_(prefix), bin_(prefix.string() + ".bin", narrowest(largest_id, IdType::u16)) {}
 
-void MegatronWriter::add(std::span<const int32_t> document) {
-  if (std::ssize(document) > INT32_MAX)
-    throw WorldError(
-        WorldError::Kind::data,
-        fmt::format("a document of {} ids: Megatron's index counts to 2^31 - 1", document.size()));
-  bin_.append(document);
-  lengths_.push_back(static_cast<int32_t>(document.size()));
+void MegatronWriter::end_document() {
+  const int64_t length = bin_.ids() - document_begin_;
+  if (length > INT32_MAX)
+    throw WorldError(WorldError::Kind::data,
+                     fmt::format("a document of {} ids: Megatron's index counts to 2^31 - 1", length));
+  lengths_.push_back(static_cast<int32_t>(length));
+  document_begin_ = bin_.ids();
 }
 
 std::string MegatronWriter::index() const {

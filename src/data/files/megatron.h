@@ -55,8 +55,10 @@ class Positions {
 class MegatronWriter {
  public:
   MegatronWriter(const fs::path& prefix, int64_t largest_id);
-  // At most 2^31 - 1 ids, the format's limit: a longer one is a WorldError(data).
-  void add(std::span<const int32_t> document);
+  // Goes on with the current document.
+  void append(std::span<const int32_t> ids) { bin_.append(ids); }
+  // At most 2^31 - 1 ids a document, the format's limit: more is a WorldError(data).
+  void end_document();
   void commit();
   const IdWriter& bin() const { return bin_; }
   int64_t documents() const { return std::ssize(lengths_); }
@@ -66,6 +68,7 @@ class MegatronWriter {
 
   fs::path prefix_;
   IdWriter bin_;
+  int64_t document_begin_ = 0;  // in ids
   std::vector<int32_t> lengths_;
 };
 

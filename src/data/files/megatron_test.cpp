@@ -44,7 +44,10 @@ class MegatronTest : public TempFolder {
   void write_pair(const std::string& name, std::vector<std::vector<int32_t>> documents,
                   int64_t largest) const {
     MegatronWriter writer(file(name), largest);
-    for (const auto& document : documents) writer.add(document);
+    for (const auto& document : documents) {
+      writer.append(document);
+      writer.end_document();
+    }
     writer.commit();
   }
   std::string refusal(const std::string& name) const {
@@ -105,7 +108,7 @@ TEST_F(MegatronTest, B076TheTypeFollowsTheTrueLargestId) {
   // What a type too narrow would have made of it is refused, not stored.
   MegatronWriter narrow(file("narrow"), 65529);
   EXPECT_EQ(narrow.bin().type(), IdType::u16);
-  EXPECT_THROW(narrow.add(std::vector<int32_t>{65539}), Bug);
+  EXPECT_THROW(narrow.append(std::vector<int32_t>{65539}), Bug);
 }
 
 TEST_F(MegatronTest, B080ABadPairIsRefusedWhenOpened) {

@@ -20,10 +20,20 @@ using WordCache = std::unordered_map<std::string, std::vector<int32_t>, ViewHash
 constexpr size_t kMostCachedWords = 1 << 17;
 constexpr size_t kMostCachedBytes = 64;
 
+// GPT-2's and Llama 3's patterns end every match at a letter that a space follows, and look ahead no further
+// than at white space; an added token with a space in it could lie across the cut.
+bool may_cut(const TokenizerFile& file) {
+  const auto spaced = [](const AddedToken& token) { return token.content.find(' ') != std::string::npos; };
+  return file.patterns.size() == 1 &&
+         (file.patterns[0] == kGpt2Pattern || file.patterns[0] == kLlama3Pattern) &&
+         std::none_of(file.added.begin(), file.added.end(), spaced);
+}
+
 }  // namespace
 
 BpeTokenizer::BpeTokenizer(const TokenizerFile& file, const Place& place)
     : ignore_merges_(file.ignore_merges),
+      may_cut_(may_cut(file)),
       begin_of_text_(file.begin_of_text),
       end_of_text_(file.end_of_text),
       fingerprint_(file.fingerprint) {

@@ -23,6 +23,7 @@ class BpeTokenizer : public Tokenizer {
   std::unique_ptr<Encoder> encoder() const override;
   std::string decode(std::span<const int32_t> ids) const override;
   int64_t vocabulary() const override { return largest_id_ + 1; }
+  bool may_cut_before_spaces() const override { return may_cut_; }
   std::optional<int32_t> begin_of_text() const override { return begin_of_text_; }
   std::optional<int32_t> end_of_text() const override { return end_of_text_; }
   uint64_t fingerprint() const override { return fingerprint_; }
@@ -42,6 +43,7 @@ class BpeTokenizer : public Tokenizer {
   std::array<AddedTokens, 2> added_;  // by whether normalized
   std::vector<Pattern> patterns_;
   bool ignore_merges_;
+  bool may_cut_;
   std::optional<int32_t> begin_of_text_, end_of_text_;
   uint64_t fingerprint_;
   int64_t largest_id_ = -1;

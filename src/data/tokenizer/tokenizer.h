@@ -28,6 +28,9 @@ class Tokenizer {
   virtual std::string decode(std::span<const int32_t> ids) const = 0;
   // One more than the largest id, added tokens included: what an embedding needs.
   virtual int64_t vocabulary() const = 0;
+  // Whether text may be encoded in parts that are cut before a space between two ASCII letters, with the same
+  // ids: long texts are then encoded in parallel and without holding them whole.
+  virtual bool may_cut_before_spaces() const { return false; }
   virtual std::optional<int32_t> begin_of_text() const { return std::nullopt; }
   virtual std::optional<int32_t> end_of_text() const { return std::nullopt; }
   // Changes where the ids of some text may change.

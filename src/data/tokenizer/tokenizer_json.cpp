@@ -13,10 +13,6 @@ constexpr size_t kMostAdded = 1 << 16;
 constexpr size_t kMostPatterns = 16;
 constexpr const char* kRemedy = "use \"bytes\" or a byte-level BPE tokenizer.json, as GPT-2 and Llama 3 have";
 
-// GPT-2's pattern, which ByteLevel has built in (Radford et al., encoder.py).
-constexpr const char* kBuiltInPattern =
-    R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)";
-
 constexpr const char* kEndNames[] = {"<|endoftext|>", "<|end_of_text|>", "</s>", "<eos>"};
 
 // One JSON object of the file, with what refusals need.
@@ -120,7 +116,7 @@ void read_split(const Reader& split, TokenizerFile& file) {
 
 void read_byte_level(const Reader& byte_level, TokenizerFile& file) {
   byte_level.must_be_idle("add_prefix_space");
-  if (byte_level.flag("use_regex", true)) file.patterns.emplace_back(kBuiltInPattern);
+  if (byte_level.flag("use_regex", true)) file.patterns.emplace_back(kGpt2Pattern);
 }
 
 void read_pre_tokenizer(const Reader& pre, TokenizerFile& file) {

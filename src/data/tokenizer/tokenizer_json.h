@@ -15,6 +15,14 @@
 
 namespace muster::data {
 
+// GPT-2's pattern, which ByteLevel has built in (Radford et al., encoder.py), and Llama 3's (its
+// tokenizer.json).
+inline constexpr const char* kGpt2Pattern =
+    R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)";
+inline constexpr const char* kLlama3Pattern =
+    R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*)"
+    R"(|\s*[\r\n]+|\s+(?!\S)|\s+)";
+
 struct AddedToken {
   int32_t id = 0;
   std::string content;

@@ -1,5 +1,8 @@
 // A job from text: the layers are gathered, the model is looked up, the keys are read over it, the rules are
 // checked. Every step goes on past what is wrong, so that a person sees it all together.
+#include <algorithm>
+#include <ranges>
+
 #include "base/file.h"
 #include "spec/config/job.h"
 #include "spec/config/layers.h"
@@ -107,19 +110,16 @@ class Parser {
     follow("numerics.optimizer", numerics.optimizer);
   }
 
-  bool unread_in_model() const {
-    const auto first = unread_.lower_bound("model.");
-    return first != unread_.end() && first->starts_with("model.");
-  }
+  static bool is_model_key(const std::string& name) { return name.starts_with("model."); }
+
+  bool unread_in_model() const { return std::ranges::any_of(unread_, is_model_key); }
 
   void complete_model() {
     unread_.insert(layers_.doubtful.begin(), layers_.doubtful.end());
-    if (unread_in_model()) return;
-    if (!has_model()) {
-      unread_.insert("model.vocab_size");
+    const bool has_model = std::ranges::any_of(std::views::keys(layers_.given), is_model_key);
+    if (!has_model)
       layers_.problems.add("model", "", "is missing", "give a preset, a config or the dimensions in [model]");
-      return;
-    }
+    if (!has_model || unread_in_model()) return distrust_model();
     Job before = job_;
     try {
       complete(job_.model);
@@ -132,9 +132,10 @@ class Parser {
         job_.origins[field.name()] = "follows from the other model keys";
   }
 
-  bool has_model() const {
-    const auto first = layers_.given.lower_bound("model.");
-    return first != layers_.given.end() && first->first.starts_with("model.");
+  // A model that is not whole says nothing about the rest of the job.
+  void distrust_model() {
+    for (const Field& field : fields())
+      if (field.section == "model") unread_.insert(field.name());
   }
 
   // "model.rope_scaling.type" -> "model.rope_scaling".

@@ -12,10 +12,11 @@ namespace muster::spec {
 // Somebody gave the key: it stands in the file, the environment or the command line.
 bool is_given(const Job& job, const std::string& name);
 
-// Checks of one job. A rule on a key that could not be read is passed over: it would judge a default.
+// Checks of one job. A key that could not be read, or that a rule has refused, is distrusted: further rules
+// that read it are passed over, so that one mistake is one problem.
 class Rules {
  public:
-  Rules(Job& job, Problems& problems, std::set<std::string> unread = {});
+  Rules(Job& job, Problems& problems, std::set<std::string> distrusted = {});
 
   const Job& job() const { return job_; }
   // Where `holds` is false, a problem on the first of `names`, the keys that the rule reads.
@@ -24,15 +25,15 @@ class Rules {
   // Runs a check of its own on a key; what it throws is kept.
   template <class Check>
   void gather(const std::string& name, Check&& check) {
-    if (!unread(name)) problems_.gather(check);
+    if (!distrusts(name)) problems_.gather(check);
   }
   void refuse(const std::string& name, const std::string& rule, const std::string& remedy);
-  bool unread(const std::string& name) const { return unread_.contains(name); }
+  bool distrusts(const std::string& name) const { return distrusted_.contains(name); }
 
  private:
   Job& job_;
   Problems& problems_;
-  std::set<std::string> unread_;
+  std::set<std::string> distrusted_;
 };
 
 // ---- validate.cpp ----

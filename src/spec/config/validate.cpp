@@ -93,8 +93,7 @@ void check_heads(Rules& rules) {
     const int64_t heads = std::string_view(key) == "model.num_attention_heads"
                               ? job.model.num_attention_heads
                               : job.model.num_key_value_heads;
-    rules.require(heads % job.layout.tensor == 0,
-                  {key, "model.num_attention_heads", "model.num_key_value_heads", "layout.tensor"},
+    rules.require(heads % job.layout.tensor == 0, {key, "layout.tensor"},
                   fmt::format("must be a multiple of layout.tensor = {}", job.layout.tensor),
                   fmt::format("choose a tensor size that divides {}",
                               std::gcd(job.model.num_attention_heads, job.model.num_key_value_heads)));

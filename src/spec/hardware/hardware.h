@@ -30,7 +30,8 @@ struct Hardware {
 };
 
 // A name under configs/hardware (found beside the program or in the checkout), a path to a TOML file, or
-// "local": what `muster probe` wrote for this machine, or an entry with every figure unknown. Throws UserError.
+// "local": what `muster probe` wrote for this machine, or an entry with every figure unknown. Throws
+// UserError.
 Hardware load_hardware(const std::string& name_or_path);
 std::vector<std::string> hardware_names();
 // Where the figures of this machine stand: $XDG_CONFIG_HOME/muster/hardware.toml, or under ~/.config. Empty

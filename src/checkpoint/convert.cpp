@@ -132,10 +132,14 @@ void check_has_effect(const spec::ModelSpec& model, const ConvertOptions& option
 
 ConvertSummary convert_weights(const fs::path& path, const fs::path& target, const spec::ModelSpec& model,
                                const ConvertOptions& options) {
-  check_new_folder(target);
-  check_has_effect(model, options);
   const spec::ParameterTable table(model);
-  const Source source(path, model, table, options);
+  Problems problems;
+  std::optional<Source> opened;
+  problems.gather([&] { check_new_folder(target); });
+  problems.gather([&] { check_has_effect(model, options); });
+  problems.gather([&] { opened.emplace(path, model, table, options); });
+  problems.throw_if_any();
+  const Source& source = *opened;
   std::vector<OutgoingTensor> tensors;
   ConvertSummary summary;
   for (const Part& part : parts_of(table, options.qkv)) {

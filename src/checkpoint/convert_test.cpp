@@ -111,10 +111,13 @@ TEST(Convert, RefusesBeforeItWrites) {
   const auto complaint = [&](const spec::ModelSpec& model, const ConvertOptions& options) {
     return message_of([&] { convert_weights(folder / "in", folder / "out", model, options); });
   };
+  write_file(folder / "out", "in the way");
   const std::string said =
       complaint(gpt2, {.source_rotary = RotaryLayout::pairwise, .qkv = QkvLayout::fused});
+  EXPECT_THAT(said, HasSubstr("is there already"));
   EXPECT_THAT(said, HasSubstr("--rotary = pairwise: has no effect"));
   EXPECT_THAT(said, HasSubstr("--fused-qkv: has no effect"));
+  fs::remove(folder / "out");
   EXPECT_THAT(complaint(tiny_model(Family::llama), {}), HasSubstr("model.norm.weight: is missing"));
   EXPECT_FALSE(fs::exists(folder / "out"));
 }

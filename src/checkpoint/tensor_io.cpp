@@ -51,18 +51,31 @@ void check_fits(const TensorEntry& entry, const Destination& to) {
                to.dim);
 }
 
-// Reads `count` elements from element `first` of the file's tensor into a flat tensor, piece by piece.
-void read_run(const SafetensorsFile& file, const TensorEntry& entry, int64_t first, at::Tensor flat,
-              const at::Tensor& staging) {
+// Reads a flat tensor's elements from element `first` of the file's tensor on, through `staging`.
+void read_converted(const SafetensorsFile& file, const TensorEntry& entry, int64_t first,
+                    const at::Tensor& flat, const at::Tensor& staging) {
   const int64_t width = bytes_of(entry.dtype);
-  const bool direct =
-      flat.scalar_type() == to_scalar_type(entry.dtype) && flat.is_contiguous() && flat.is_cpu();
-  if (direct) return file.read(entry, first * width, flat.numel() * width, flat.data_ptr());
   for (int64_t at = 0; at < flat.numel();) {
     const int64_t count = std::min(flat.numel() - at, staging.numel());
     file.read(entry, (first + at) * width, count * width, staging.data_ptr());
     flat.narrow(0, at, count).copy_(staging.narrow(0, 0, count));
     at += count;
+  }
+}
+
+// Fills a contiguous tensor with indices [start, start + its size) of dim `dim`.
+void read_packed(const SafetensorsFile& file, const TensorEntry& entry, const at::Tensor& packed, int64_t dim,
+                 int64_t start) {
+  const Runs whole(entry.shape, dim);
+  const int64_t width = bytes_of(entry.dtype), run = packed.numel() / whole.outer;
+  const at::Tensor runs = packed.view({whole.outer, run});
+  const at::ScalarType type = to_scalar_type(entry.dtype);
+  const bool direct = packed.is_cpu() && packed.scalar_type() == type;
+  const at::Tensor staging = direct ? at::Tensor() : at::empty({std::min(kStagingBytes / width, run)}, type);
+  for (int64_t outer = 0; outer < whole.outer; ++outer) {
+    const int64_t first = (outer * whole.size + start) * whole.inner;
+    direct ? file.read(entry, first * width, run * width, runs[outer].data_ptr())
+           : read_converted(file, entry, first, runs[outer], staging);
   }
 }
 
@@ -84,17 +97,10 @@ void read_tensor(const SafetensorsFile& file, const TensorEntry& entry, const De
   check_fits(entry, to);
   if (to.tensor.numel() == 0) return;
   const c10::NoGradGuard no_grad;
-  const Runs whole(entry.shape, to.dim);
-  const int64_t size = to.tensor.dim() == 0 ? 1 : to.tensor.size(to.dim);
-  // A view where the strides allow one; else a copy that is brought back at the end.
-  const bool viewable = to.tensor.is_contiguous();
-  const at::Tensor packed = viewable ? to.tensor : at::empty(to.tensor.sizes(), to.tensor.options());
-  const at::Tensor runs = packed.view({whole.outer, size * whole.inner});
-  at::Tensor staging = at::empty({std::min(kStagingBytes / bytes_of(entry.dtype), size * whole.inner)},
-                                 at::TensorOptions(to_scalar_type(entry.dtype)));
-  for (int64_t outer = 0; outer < whole.outer; ++outer)
-    read_run(file, entry, (outer * whole.size + to.start) * whole.inner, runs[outer], staging);
-  if (!viewable) to.tensor.copy_(packed);
+  if (to.tensor.is_contiguous()) return read_packed(file, entry, to.tensor, to.dim, to.start);
+  const at::Tensor packed = at::empty(to.tensor.sizes(), to.tensor.options());
+  read_packed(file, entry, packed, to.dim, to.start);
+  to.tensor.copy_(packed);
 }
 
 bool same_bytes(const SafetensorsFile& file_a, const TensorEntry& a, const SafetensorsFile& file_b,

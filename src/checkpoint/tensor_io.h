@@ -22,7 +22,8 @@ struct Destination {
   int64_t start = 0;
 };
 
-// Memory beside the destination stays under kStagingBytes, whatever the tensor's size.
+// Memory beside the destination: none where only bytes move; kStagingBytes at most where elements are
+// converted or the device is another; a copy of the destination where that is strided.
 constexpr int64_t kStagingBytes = int64_t{8} << 20;
 void read_tensor(const SafetensorsFile& file, const TensorEntry& entry, const Destination& destination);
 

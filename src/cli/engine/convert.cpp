@@ -49,8 +49,11 @@ void add_options(CLI::App& app, Request& request) {
 
 spec::ModelSpec model_of(const Request& request) {
   const fs::path source = request.source, named = request.model;
+  const fs::path beside = (fs::is_directory(source) ? source : source.parent_path()) / "config.json";
+  if (named.empty() && fs::exists(beside)) return checkpoint::read_hf_config(beside);
   if (named.empty())
-    return checkpoint::read_hf_config(fs::is_directory(source) ? source : source.parent_path());
+    throw UserError({"--model", "", fmt::format("is needed: there is no {}", beside.string()),
+                     "name a config.json, a preset or a JOB.toml"});
   if (named.extension() == ".toml") return spec::load_job(named).model;
   return fs::exists(named) ? checkpoint::read_hf_config(named) : spec::preset(named);
 }

@@ -1,5 +1,6 @@
 #include "spec/model/parameter_table.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "base/error.h"
@@ -122,16 +123,19 @@ ParameterTable::ParameterTable(const ModelSpec& model) : units_(model.num_hidden
   if (model.family == Family::gpt2) add_gpt2(model, rows_);
 }
 
+const ParameterRow* ParameterTable::find(const std::string& name) const {
+  const auto found = std::ranges::find(rows_, name, &ParameterRow::name);
+  return found == rows_.end() ? nullptr : &*found;
+}
+
 const ParameterRow& ParameterTable::row(const std::string& name) const {
-  for (const ParameterRow& row : rows_)
-    if (row.name == name) return row;
-  throw Bug("no parameter named " + name);
+  const ParameterRow* row = find(name);
+  MUSTER_CHECK(row, "no parameter named {}", name);
+  return *row;
 }
 
 bool ParameterTable::has(const std::string& name) const {
-  for (const ParameterRow& row : rows_)
-    if (row.name == name) return true;
-  return false;
+  return find(name) != nullptr;
 }
 
 int64_t ParameterTable::elements() const {

@@ -64,6 +64,8 @@ class ParameterTable {
   int64_t elements() const;
 
  private:
+  const ParameterRow* find(const std::string& name) const;
+
   std::vector<ParameterRow> rows_;
   int64_t units_ = 0;
 };

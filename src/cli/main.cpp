@@ -17,6 +17,8 @@ namespace {
 constexpr Verb kFrontVerbs[] = {
     {"doctor", "check a job: every value with where it came from, and the mesh", doctor},
     {"estimate", "memory, collectives, pipelines, checkpoints and more by closed formulas, with sources", estimate},
+    {"report", "a run as one self-contained HTML page, and its summary", report},
+    {"data", "tokenize and look into data sets", data},
 };
 
 struct EngineVerb {
@@ -29,7 +31,6 @@ constexpr EngineVerb kEngineVerbs[] = {
     {"verify", "prove that the sharded run computes the same update, bytes and messages"},
     {"convert", "weights in and out of Hugging Face's format"},
     {"sample", "generate text from a run or from imported weights"},
-    {"data", "tokenize and look into data sets"},
 };
 
 void print_help() {

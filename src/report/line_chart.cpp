@@ -101,7 +101,7 @@ std::string legend(const std::vector<Series>& series) {
 std::string line_chart(const LineChart& chart) {
   const Range x = x_range(chart), y = y_range(chart);
   const Frame frame(chart.width, chart.height, x, y, chart.logarithmic_x, chart.logarithmic_y);
-  const int about_x = static_cast<int>(chart.width / 110), about_y = static_cast<int>(chart.height / 60);
+  const int about_x = static_cast<int>(chart.width / 110), about_y = static_cast<int>(chart.height / 48);
   const Axis horizontal{
       chart.logarithmic_x ? logarithmic_ticks(x.low, x.high) : linear_ticks(x.low, x.high, about_x),
       tick_text, chart.x_title};

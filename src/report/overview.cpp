@@ -100,7 +100,9 @@ std::string outcome_card(const RunFiles& run) {
   const bool finished = summary.exit_reason == "finished";
   std::string below = badge(finished ? Verdict::good : Verdict::bad, summary.exit_reason);
   below += fmt::format("<br>wall time {}", format_seconds(summary.wall_seconds));
-  if (summary.skipped_steps) below += fmt::format("<br>{} updates skipped", summary.skipped_steps);
+  if (summary.skipped_steps)
+    below +=
+        fmt::format("<br>{} update{} skipped", summary.skipped_steps, summary.skipped_steps == 1 ? "" : "s");
   if (summary.resumed_from) below += fmt::format("<br>resumed from step {}", summary.resumed_from);
   return card("Outcome", std::to_string(run.steps.empty() ? summary.steps : run.steps.back().step),
               fmt::format("of {} steps", summary.steps_planned), below);

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/units.h"
+
 namespace muster::report {
 
 double Scale::operator()(double value) const {
@@ -20,7 +22,8 @@ namespace {
 std::vector<double> multiples(double low, double high, double step) {
   std::vector<double> ticks;
   const double first = std::ceil(low / step - 1e-9), last = std::floor(high / step + 1e-9);
-  for (double index = first; index <= last && ticks.size() < 100; ++index) ticks.push_back(index * step);
+  for (double index = first; index <= last && ticks.size() < 100; ++index)
+    ticks.push_back(index * step + 0.0);  // -0 becomes 0
   return ticks;
 }
 
@@ -46,14 +49,14 @@ std::vector<double> logarithmic_ticks(double low, double high) {
 
 std::vector<double> byte_ticks(double high, int about) {
   if (!(high > 0)) return {0};
-  return multiples(0, high, std::exp2(std::ceil(std::log2(high / about))));
+  return multiples(0, high, std::exp2(std::round(std::log2(high / about))));
 }
 
 std::string tick_text(double value) {
   const double size = std::abs(value);
-  if (size >= 1e9) return fmt::format("{:.4g}B", value / 1e9);
-  if (size >= 1e6) return fmt::format("{:.4g}M", value / 1e6);
-  if (size >= 1e4) return fmt::format("{:.4g}k", value / 1e3);
+  if (size >= 1e9) return fmt::format("{:.4g} B", value / 1e9);
+  if (size >= 1e6) return fmt::format("{:.4g} M", value / 1e6);
+  if (size >= 1e3 && value == std::round(value)) return format_exact(std::llround(value));
   if (size < 1e-3 && size > 0) {
     const double power = std::floor(std::log10(size) + 1e-9);
     return fmt::format("{:.3g}e{:.0f}", value / std::pow(10, power), power);

@@ -19,7 +19,7 @@ std::vector<double> logarithmic_ticks(double low, double high);
 // Round in binary units (1, 2, 4, ... times a power of 1024) within [0, high].
 std::vector<double> byte_ticks(double high, int about);
 
-// Short and exact enough to tell neighbours apart: 0.5, 20, 12k, 3e-4.
+// Short and exact enough to tell neighbours apart: 0.5, 20, 12,000, 3e-4.
 std::string tick_text(double value);
 
 // The smallest range with some air that holds all values; never empty.

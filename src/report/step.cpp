@@ -78,8 +78,9 @@ std::vector<OpTotal> totals_by_name(const StepRecord& record) {
 }
 
 std::string share_bar(double share) {
-  return fmt::format("<span class=\"share\"><i style=\"width:{:.1f}%\"></i></span>{}", 100 * share,
-                     percent(share));
+  return fmt::format(
+      "<span class=\"share\"><i style=\"width:{:.1f}%\"></i></span><span class=\"share-text\">{}</span>",
+      100 * share, percent(share));
 }
 
 std::string operators_table(const StepRecord& record) {

@@ -52,9 +52,9 @@ section { margin-top: 18px; padding: 22px 24px; }
 .missing { margin: 8px 0; padding: 10px 14px; border: 1px dashed var(--line); border-radius: 8px; color: var(--soft);
   overflow-wrap: anywhere; }
 .columns { display: grid; grid-template-columns: repeat(auto-fit, minmax(380px, 1fr)); gap: 8px 40px; }
-dl { display: grid; grid-template-columns: max-content 1fr; gap: 0 20px; margin: 0; font-size: 14px; }
+dl { display: grid; grid-template-columns: max-content 1fr; margin: 0; font-size: 14px; }
 dt, dd { margin: 0; padding: 4px 0; border-bottom: 1px solid var(--line); }
-dt { color: var(--soft); }
+dt { padding-right: 20px; color: var(--soft); }
 dd { text-align: right; font-variant-numeric: tabular-nums; overflow-wrap: anywhere; }
 details { margin-top: 18px; }
 summary { cursor: pointer; color: var(--soft); font-size: 14px; }
@@ -71,6 +71,7 @@ th:last-child, td:last-child { padding-right: 0; }
 .nothing { color: var(--faint); }
 .share { display: inline-block; width: 90px; height: 8px; margin-right: 10px; border-radius: 4px;
   background: var(--neutral-bg); overflow: hidden; }
+.share-text { display: inline-block; min-width: 52px; }
 .share i { display: block; height: 100%; background: var(--s1); }
 .grid-2 { display: grid; grid-template-columns: repeat(auto-fit, minmax(420px, 1fr)); gap: 8px 24px; }
 .chart { position: relative; }

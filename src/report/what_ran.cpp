@@ -27,6 +27,13 @@ Pairs model_pairs(const RunSummary& summary) {
   return pairs;
 }
 
+// What the system counted, libraries included; empty where it was not asked.
+std::string resident_text(const telemetry::ProcessFigures& process) {
+  if (process.peak_rss_bytes == 0) return "";
+  return fmt::format("{} ({} once libraries were loaded)", format_bytes(process.peak_rss_bytes),
+                     format_bytes(process.rss_after_libraries_bytes));
+}
+
 Pairs run_pairs(const RunSummary& summary) {
   const int64_t tokens = summary.sequence_length * summary.global_batch_size;
   return {
@@ -42,6 +49,7 @@ Pairs run_pairs(const RunSummary& summary) {
       {"peak of a device",
        summary.peak_flops ? fmt::format("{}/s ({})", format_flops(*summary.peak_flops), summary.peak_source)
                           : "unknown"},
+      {"process memory, largest", resident_text(summary.process)},
       {"muster", summary.muster_version},
       {"LibTorch", summary.torch_version}};
 }

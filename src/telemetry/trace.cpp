@@ -135,6 +135,9 @@ class RankTrace {
 
 }  // namespace
 
+// Seconds. A start and a length that are summed miss the next start by less than this.
+constexpr double kRounding = 1e-9;
+
 std::vector<size_t> rows_of(const std::vector<std::pair<double, double>>& intervals) {
   std::vector<size_t> order(intervals.size());
   std::iota(order.begin(), order.end(), size_t{0});
@@ -145,7 +148,7 @@ std::vector<size_t> rows_of(const std::vector<std::pair<double, double>>& interv
   for (const size_t index : order) {
     const auto [start, end] = intervals[index];
     size_t row = 0;
-    while (row < busy_until.size() && busy_until[row] > start) ++row;
+    while (row < busy_until.size() && busy_until[row] > start + kRounding) ++row;
     if (row == busy_until.size()) busy_until.push_back(end);
     busy_until[row] = end;
     rows[index] = row;

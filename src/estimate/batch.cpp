@@ -7,6 +7,8 @@
 namespace muster::estimate {
 namespace {
 
+constexpr int64_t kMostSequences = int64_t{1} << 40;
+
 int64_t divided(int64_t global, int64_t known, const char* missing) {
   if (global % known == 0) return global / known;
   const int64_t below = global / known * known;
@@ -26,7 +28,11 @@ Batch complete_batch(const BatchRequest& r) {
     throw UserError({"batch", "", "needs three of --global, --data, --accumulation and --micro",
                      "give one more; the fourth follows"});
   Batch batch = {r.global.value_or(1), r.data.value_or(1), r.accumulation.value_or(1), r.micro.value_or(1)};
-  const int64_t product = batch.data * batch.accumulation * batch.micro;
+  int64_t product = 0;
+  if (__builtin_mul_overflow(batch.data, batch.accumulation, &product) ||
+      __builtin_mul_overflow(product, batch.micro, &product) || product > kMostSequences)
+    throw UserError({"batch", "", fmt::format("data * accumulation * micro is more than {}", kMostSequences),
+                     "correct them"});
   if (!r.global) batch.global = product;
   if (!r.data) batch.data = divided(batch.global, product, "data");
   if (!r.accumulation) batch.accumulation = divided(batch.global, product, "accumulation");

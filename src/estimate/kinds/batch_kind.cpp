@@ -4,11 +4,16 @@
 #include "estimate/kinds/kind.h"
 
 namespace muster::estimate {
+namespace {
+
+constexpr int64_t kMostTokens = 1 << 20;  // of a sequence: a step's tokens stay countable
+
+}  // namespace
 
 Answer batch_answer(Options& options) {
   const BatchRequest request = {options.count("--global"), options.count("--data"),
                                 options.count("--accumulation"), options.count("--micro")};
-  const auto sequence = options.count("--sequence");
+  const auto sequence = options.count_up_to("--sequence", kMostTokens);
   Batch batch;
   options.problems().gather([&] { batch = complete_batch(request); });
   options.finish();

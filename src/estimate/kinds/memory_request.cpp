@@ -3,12 +3,17 @@
 #include <algorithm>
 #include <cmath>
 
-#include "base/units.h"
+#include "estimate/kinds/numbers.h"
 #include "spec/hardware/hardware.h"
 
 namespace muster::estimate {
 namespace {
 
+constexpr double kMostBillions = 1e6;
+constexpr double kMostBytes = 1e18;                                // what 64 bits count with room for sums
+constexpr int64_t kMostDegree = 1 << 14, kMostReplicas = 1 << 20;  // their product is countable too
+constexpr int64_t kMostInFlight = 1 << 12;                         // micro-batches
+constexpr double kMostBytesPerParameter = 1000;
 constexpr const char* kRecompute[] = {"none", "selective", "full"};
 constexpr const char* kSchedules[] = {"gpipe", "1f1b", "interleaved", "zb-h1"};
 constexpr const char* kZero[] = {"0", "1", "2", "3"};
@@ -38,6 +43,9 @@ void read_device(Options& options, MemoryRequest& r) {
 void read_bytes_per_parameter(Options& options, BytesPerParameter& bytes) {
   if (!options.given("--bytes")) return;
   const auto values = options.quantities("--bytes");
+  for (double value : values)
+    if (value > kMostBytesPerParameter)
+      options.problems().add("--bytes", plain(value), "is more than 1000 bytes a parameter", "correct it");
   if (values.size() == 3)
     bytes = {values[0], values[1], values[2]};
   else
@@ -49,8 +57,13 @@ void read_model_shape(Options& options, MemoryRequest& r) {
   r.named = read_model(options, {"--preset", "--params", "--layers", "--hidden", "--heads", "--kv-heads",
                                  "--head-dim", "--ffn", "--vocab", "--sequence"});
   r.model.parameters = r.named.parameters;
-  if (const auto billions = options.quantity("--expert-params"))
-    r.model.parameters.expert = std::llround(*billions * 1e9);
+  if (const auto billions = options.quantity("--expert-params")) {
+    if (*billions > kMostBillions)
+      options.problems().add("--expert-params", plain(*billions), "is in billions: at most 1000000",
+                             "correct it");
+    else
+      r.model.parameters.expert = std::llround(*billions * 1e9);
+  }
   r.model.tied = r.named.tied;
   r.model.layers = r.named.layers;
   r.model.vocab = r.named.vocab;
@@ -64,7 +77,7 @@ void read_model_shape(Options& options, MemoryRequest& r) {
 
 // Degrees that follow: data from the devices, or the devices from the degrees.
 void complete_devices(Options& options, MemoryRequest& r, Layout& layout) {
-  const auto data = options.count("--data");
+  const auto data = options.count_up_to("--data", kMostReplicas);
   const auto gpus = options.count("--gpus");
   const int64_t cut = layout.tensor * layout.pipeline * layout.context;
   if (data)
@@ -101,20 +114,21 @@ void check_layout(const MemoryRequest& r, const Layout& layout, Problems& proble
 
 Layout read_layout(Options& options, MemoryRequest& r) {
   Layout layout;
-  layout.tensor = options.count("--tensor", 1);
-  layout.pipeline = options.count("--pipeline", 1);
-  layout.context = options.count("--context", 1);
+  layout.tensor = options.count_up_to("--tensor", kMostDegree).value_or(1);
+  layout.pipeline = options.count_up_to("--pipeline", kMostDegree).value_or(1);
+  layout.context = options.count_up_to("--context", kMostDegree).value_or(1);
   layout.zero = static_cast<int>(options.choice("--zero", kZero, 0));
   if (r.model.parameters.expert > 0) {
-    layout.expert = options.count("--expert", 1);
-    layout.expert_tensor = options.count("--expert-tensor", 1);
+    layout.expert = options.count_up_to("--expert", kMostDegree).value_or(1);
+    layout.expert_tensor = options.count_up_to("--expert-tensor", kMostDegree).value_or(1);
   }
   if (layout.pipeline > 1) {
     const size_t fallback =
         static_cast<size_t>(options.given("--chunks") ? Schedule::interleaved : Schedule::one_f_one_b);
     layout.schedule = static_cast<Schedule>(options.choice("--schedule", kSchedules, fallback));
-    if (layout.schedule == Schedule::interleaved) layout.chunks = options.count("--chunks", 2);
-    layout.micro_batches = options.count("--micro-batches", 0);
+    if (layout.schedule == Schedule::interleaved)
+      layout.chunks = options.count_up_to("--chunks", kMostDegree).value_or(2);
+    layout.micro_batches = options.count_up_to("--micro-batches", kMostInFlight).value_or(0);
   }
   layout.recompute = r.recompute;
   layout.sequence_parallel = r.sequence_parallel;
@@ -158,6 +172,22 @@ std::string layout_name(const Layout& layout) {
   return name + fmt::format(" ZeRO-{}", layout.zero);
 }
 
+// Activations, logits, cache and scores must be countable in 64 bits.
+void check_magnitude(const MemoryRequest& r, Problems& problems) {
+  const LayerShape& s = r.model.shape;
+  const double tokens = static_cast<double>(s.sequence) * static_cast<double>(s.micro_batch);
+  const double heads = static_cast<double>(s.heads), sequence = static_cast<double>(s.sequence);
+  const double layer = tokens * (34.0 * static_cast<double>(s.hidden) + 5 * heads * sequence);
+  const double in_flight = static_cast<double>(std::max<int64_t>(r.model.layers, 1)) * kMostInFlight;
+  const double logits = 4 * tokens * static_cast<double>(s.hidden + r.model.vocab);
+  const double batch = static_cast<double>(r.batch * r.kv_bytes);
+  const double cache = batch * sequence * 2 * static_cast<double>(r.model.layers) *
+                       static_cast<double>(r.named.kv_heads * r.named.head_dim);
+  if (std::max({layer * in_flight, logits, cache, batch * heads * sequence * sequence}) > kMostBytes)
+    problems.add("--sequence", std::to_string(s.sequence), "makes activations too large to count",
+                 "correct the dimensions, the micro-batch or the batch");
+}
+
 void read_parts(Options& options, MemoryRequest& r) {
   r.explain = options.flag("--explain");
   if (options.flag("--suggest")) {
@@ -198,6 +228,7 @@ MemoryRequest read_memory_request(Options& options) {
     r.gpus = options.count("--gpus", 1);
   }
   read_parts(options, r);
+  check_magnitude(r, options.problems());
   options.finish();
   if (!r.one_layout) r.layouts = strategies(r);
   return r;

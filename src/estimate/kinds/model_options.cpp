@@ -28,11 +28,9 @@ ModelRequest from_preset(const std::string& name) {
   return model;
 }
 
-ParameterCount all_dense(double billions) {
-  ParameterCount count;
-  count.dense = std::llround(billions * 1e9);
-  return count;
-}
+// No model is near these; within them the products below stay exact in 64 bits.
+constexpr int64_t kMostOfADimension = int64_t{1} << 24;
+constexpr double kMostParameters = 1e15;
 
 ParameterCount short_form(const ModelRequest& model) {
   ParameterCount count;
@@ -40,6 +38,61 @@ ParameterCount short_form(const ModelRequest& model) {
   count.dense = model.layers * (4 * model.hidden * model.hidden + 2 * model.hidden * ffn);
   count.embedding = model.vocab * model.hidden;
   return count;
+}
+
+// Overrides what a preset says, for the dimensions that the kind wants.
+template <class Wants>
+void read_dimensions(Options& options, const Wants& wants, ModelRequest& model) {
+  const std::pair<const char*, int64_t ModelRequest::*> dimensions[] = {
+      {"--layers", &ModelRequest::layers},     {"--hidden", &ModelRequest::hidden},
+      {"--heads", &ModelRequest::heads},       {"--kv-heads", &ModelRequest::kv_heads},
+      {"--head-dim", &ModelRequest::head_dim}, {"--ffn", &ModelRequest::ffn},
+      {"--vocab", &ModelRequest::vocab},       {"--sequence", &ModelRequest::sequence}};
+  for (const auto& [name, member] : dimensions) {
+    const auto given = wants(name) ? options.count_up_to(name, kMostOfADimension) : std::nullopt;
+    if (!given) continue;
+    // Another dimension would make the preset's exact count another model's.
+    if (model.has_dimensions && member != &ModelRequest::sequence)
+      options.problems().add(name, std::to_string(*given), "contradicts --preset",
+                             "give the dimensions without a preset");
+    model.*member = *given;
+  }
+}
+
+void complete_heads(ModelRequest& model, Problems& problems) {
+  if (model.heads == 0) return;
+  if (model.head_dim == 0 && model.hidden % model.heads != 0)
+    problems.add("--heads", std::to_string(model.heads),
+                 fmt::format("does not divide --hidden {}", model.hidden), "give --head-dim as well");
+  if (model.kv_heads == 0) model.kv_heads = model.heads;
+  if (model.heads % model.kv_heads != 0)
+    problems.add("--kv-heads", std::to_string(model.kv_heads),
+                 fmt::format("does not divide --heads {}", model.heads), "choose a divisor");
+  if (model.head_dim == 0) model.head_dim = model.hidden / model.heads;
+}
+
+void too_large(const char* option, double parameters, Problems& problems) {
+  problems.add(option, fmt::format("{:.3g} parameters", parameters),
+               fmt::format("is more than the {:g} that are counted exactly", kMostParameters), "correct it");
+}
+
+void count(Options& options, std::optional<double> billions, ModelRequest& model) {
+  const double h = static_cast<double>(model.hidden);
+  const double wide = static_cast<double>(std::max(4 * model.hidden, model.ffn));
+  const double dense = static_cast<double>(model.layers) * h * (4 * h + 2 * wide);
+  if (billions && *billions * 1e9 > kMostParameters) {
+    too_large("--params", *billions * 1e9, options.problems());
+  } else if (billions) {
+    model.parameters = {};
+    model.parameters.dense = std::llround(*billions * 1e9);
+    model.tied = false;
+  } else if (model.has_dimensions || model.layers == 0 || model.hidden == 0) {
+    return;
+  } else if (dense > kMostParameters) {
+    too_large("--layers", dense, options.problems());
+  } else {
+    model.parameters = short_form(model);
+  }
 }
 
 }  // namespace
@@ -51,40 +104,9 @@ ModelRequest read_model(Options& options, std::initializer_list<const char*> wan
   ModelRequest model;
   if (const auto name = wants("--preset") ? options.text("--preset") : std::nullopt)
     options.problems().gather([&] { model = from_preset(*name); });
-  const auto dimension = [&](const char* name, int64_t& value) {
-    if (!wants(name)) return;
-    const auto given = options.count(name);
-    // A changed dimension makes the preset's exact count another model's.
-    if (given && model.has_dimensions && std::string(name) != "--sequence")
-      options.problems().add(name, std::to_string(*given), "contradicts --preset",
-                             "give the dimensions without a preset");
-    if (given) value = *given;
-  };
-  dimension("--layers", model.layers);
-  dimension("--hidden", model.hidden);
-  dimension("--heads", model.heads);
-  dimension("--kv-heads", model.kv_heads);
-  dimension("--head-dim", model.head_dim);
-  dimension("--ffn", model.ffn);
-  dimension("--vocab", model.vocab);
-  dimension("--sequence", model.sequence);
-  if (model.heads > 0 && model.hidden % model.heads != 0 && model.head_dim == 0)
-    options.problems().add("--heads", std::to_string(model.heads),
-                           fmt::format("does not divide --hidden {}", model.hidden),
-                           "give --head-dim as well");
-  if (model.kv_heads == 0) model.kv_heads = model.heads;
-  if (model.kv_heads > 0 && model.heads % model.kv_heads != 0)
-    options.problems().add("--kv-heads", std::to_string(model.kv_heads),
-                           fmt::format("does not divide --heads {}", model.heads), "choose a divisor");
-  if (model.head_dim == 0 && model.heads > 0) model.head_dim = model.hidden / model.heads;
-
-  const auto billions = wants("--params") ? options.quantity("--params") : std::nullopt;
-  if (billions) {
-    model.parameters = all_dense(*billions);
-    model.tied = false;
-  } else if (!model.has_dimensions && model.layers > 0 && model.hidden > 0) {
-    model.parameters = short_form(model);
-  }
+  read_dimensions(options, wants, model);
+  complete_heads(model, options.problems());
+  count(options, wants("--params") ? options.quantity("--params") : std::nullopt, model);
   if (model.name.empty() && model.parameters.total() > 0)
     model.name = format_count(static_cast<double>(model.parameters.total())) + " parameters";
   return model;

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <charconv>
-#include <cmath>
 #include <numeric>
 
 #include "base/units.h"
@@ -94,8 +93,7 @@ void Options::require(const std::string& name) {
 std::optional<double> Options::number(const std::string& name, const std::string& text) {
   double value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error == std::errc{} && end == text.data() + text.size() && std::isfinite(value) && value > 0)
-    return value;
+  if (error == std::errc{} && end == text.data() + text.size() && value > 0 && value <= 1e18) return value;
   problems_.add(name, text, "must be a positive number",
                 "write it without a unit: --help says which is meant");
   return std::nullopt;
@@ -120,19 +118,14 @@ double Options::required_quantity(const std::string& name) {
   return quantity(name, 1);
 }
 
-std::optional<int64_t> Options::count(const std::string& name) {
+std::optional<int64_t> Options::count_up_to(const std::string& name, int64_t most) {
   const auto text = take(name);
   if (!text) return std::nullopt;
   int64_t value = 0;
   const auto [end, error] = std::from_chars(text->data(), text->data() + text->size(), value);
-  constexpr int64_t most = int64_t{1} << 40;
   if (error == std::errc{} && end == text->data() + text->size() && value > 0 && value <= most) return value;
   problems_.add(name, *text, fmt::format("must be a whole number from 1 to {}", most), "correct it");
   return std::nullopt;
-}
-
-int64_t Options::count(const std::string& name, int64_t fallback) {
-  return count(name).value_or(fallback);
 }
 
 int64_t Options::required_count(const std::string& name) {

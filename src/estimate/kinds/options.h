@@ -28,11 +28,15 @@ class Options {
   // Reading marks an option as meaningful. A malformed value is a problem and reads as the fallback.
   bool flag(const std::string& name);
   bool given(const std::string& name) const { return values_.contains(name); }
-  // A whole number from 1.
-  int64_t count(const std::string& name, int64_t fallback);
-  std::optional<int64_t> count(const std::string& name);
+  // A whole number from 1 to `most`.
+  static constexpr int64_t kMost = int64_t{1} << 30;
+  std::optional<int64_t> count_up_to(const std::string& name, int64_t most);
+  std::optional<int64_t> count(const std::string& name) { return count_up_to(name, kMost); }
+  int64_t count(const std::string& name, int64_t fallback) { return count(name).value_or(fallback); }
   int64_t required_count(const std::string& name);
-  // A positive number.
+  // A problem where it is not given.
+  void require(const std::string& name);
+  // A positive number up to 10^18.
   double quantity(const std::string& name, double fallback);
   std::optional<double> quantity(const std::string& name);
   double required_quantity(const std::string& name);
@@ -50,7 +54,6 @@ class Options {
 
  private:
   std::optional<std::string> take(const std::string& name);
-  void require(const std::string& name);
   std::optional<double> number(const std::string& name, const std::string& text);
 
   std::map<std::string, std::string> values_;

@@ -12,6 +12,7 @@ namespace {
 constexpr const char* kSchedules[] = {"gpipe", "1f1b", "interleaved", "zb-h1"};
 constexpr int64_t kSweepStages[] = {2, 4, 8, 16, 32};
 constexpr int64_t kSweepMicroBatches[] = {1, 2, 4, 8, 16, 32, 64, 128};
+constexpr int64_t kMostStages = 1 << 16, kMostMicroBatches = 1 << 20, kMostChunks = 1 << 10;
 constexpr int64_t kMostTasks = 200'000;  // what a timeline may hold: answers stay under 50 ms
 
 struct Request {
@@ -40,19 +41,22 @@ void check(const Request& r, Problems& problems) {
     problems.add("--stage-ms", std::to_string(r.stage_ms.size()) + " values",
                  fmt::format("must be one for all or one for each of the {} stages", p),
                  "give as many as stages");
-  if (r.target >= 1)
-    problems.add("--target-efficiency", plain(r.target), "must be below 1", "write 0.9 for 90 %");
+  if (r.target > 0.9999)
+    problems.add("--target-efficiency", plain(r.target), "must be at most 0.9999", "write 0.9 for 90 %");
 }
 
 Request read(Options& options) {
   Request r;
-  r.shape.stages = options.required_count("--stages");
-  r.shape.micro_batches = options.required_count("--micro-batches");
+  options.require("--stages");
+  options.require("--micro-batches");
+  r.shape.stages = options.count_up_to("--stages", kMostStages).value_or(1);
+  r.shape.micro_batches = options.count_up_to("--micro-batches", kMostMicroBatches).value_or(r.shape.stages);
   const bool chunked = options.given("--chunks");
   r.schedule = static_cast<Schedule>(
       options.choice("--schedule", kSchedules,
                      static_cast<size_t>(chunked ? Schedule::interleaved : Schedule::one_f_one_b)));
-  if (r.schedule == Schedule::interleaved) r.shape.chunks = options.count("--chunks", 2);
+  if (r.schedule == Schedule::interleaved)
+    r.shape.chunks = options.count_up_to("--chunks", kMostChunks).value_or(2);
   r.stage_ms = options.quantities("--stage-ms");
   r.target = options.quantity("--target-efficiency", r.target);
   r.sweep = options.flag("--sweep");

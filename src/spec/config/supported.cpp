@@ -30,6 +30,8 @@ constexpr NotBuilt kNotBuilt[] = {
      kOnlyData},
     {"layout.chunks", [](const Job& j) { return j.layout.chunks > 1; }, "several chunks a stage", kOnlyData},
     {"layout.context", [](const Job& j) { return j.layout.context > 1; }, "context parallelism", kOnlyData},
+    {"layout.expert", [](const Job& j) { return j.layout.expert > 1; }, "a model with experts",
+     "leave it out"},
     {"layout.zero", [](const Job& j) { return j.layout.zero > 0; }, "sharded states", "use zero = 0"},
     {"layout.replicate", [](const Job& j) { return j.layout.replicate > 1; }, "replicas of shards",
      "leave it out"},

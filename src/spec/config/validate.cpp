@@ -65,9 +65,6 @@ void check_layout(Rules& rules) {
   const int64_t data = std::max<int64_t>(layout.data, layout.replicate);
   rules.require(data % layout.replicate == 0, {"layout.replicate", "layout.data"},
                 fmt::format("must divide layout.data = {}", layout.data), "data = replicate x shards");
-  const bool is_dense = true;  // no family has experts yet
-  rules.require(!is_dense || layout.expert == 1, {"layout.expert"}, "this model has no experts",
-                "leave it out");
 }
 
 std::string nearest_multiples(int64_t number, int64_t divisor) {

@@ -57,14 +57,14 @@ def muster(program, folder, processes, steps):
     run([program, "train", JOB, "--run", folder, "--procs", processes, "--set", f"training.steps={steps}"])
     lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
     summary = json.loads((folder / "summary.json").read_text())
-    memory = [rank["memory"] for rank in summary["process"]]
+    process = summary["process"]
     return {
         "processes": processes,
         "losses": [line["loss"] for line in lines],
         "step_seconds": [line["step_seconds"] for line in lines],
         "tokens_per_second": [line["tokens_per_second"] for line in lines[1:]],
         "start_to_first_step_seconds": summary["start_to_first_step_seconds"],
-        "peak_bytes_above_libraries": max(m["peak_rss_bytes"] - m["rss_after_libraries_bytes"] for m in memory),
+        "peak_bytes_above_libraries": process["peak_rss_bytes"] - process["rss_after_libraries_bytes"],
     }
 
 

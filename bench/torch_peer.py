@@ -171,14 +171,6 @@ def matmul_share(trainer, step):
     return sum(spent.get(name, 0) for name in MATMULS) / sum(spent.values())
 
 
-def most_over_ranks(value, world):
-    if world == 1:
-        return value
-    most = torch.tensor(value)
-    dist.all_reduce(most, op=dist.ReduceOp.MAX)
-    return most.item()
-
-
 def read_arguments():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("tokens", help="flat file of little-endian 16-bit ids")
@@ -209,7 +201,7 @@ def main():
         "tokens_per_second": [GLOBAL_BATCH * SEQUENCE / s for s in seconds[1:]],
         "start_to_first_step_seconds": first_step_seconds,
         "libraries_bytes": libraries_bytes,
-        "peak_bytes_above_libraries": most_over_ranks(memory_bytes("VmHWM") - libraries_bytes, trainer.world),
+        "peak_bytes_above_libraries": memory_bytes("VmHWM") - libraries_bytes,
     }
     if arguments.profile:
         result["matmul_share"] = matmul_share(trainer, arguments.steps)

@@ -9,17 +9,28 @@ const char* to_string(Recompute recompute) {
   return names[static_cast<int>(recompute)];
 }
 
+double whole_factor(const LayerShape& shape) {
+  return shape.is_llama() ? 8 : 10;
+}
+
+double divided_factor(const LayerShape& shape) {
+  if (!shape.is_llama()) return 24;
+  const int64_t elements = 4 * shape.query_width + 4 * shape.kv_width + 8 * shape.gated_ffn;
+  return static_cast<double>(elements) / static_cast<double>(shape.hidden);
+}
+
 double score_factor(const LayerShape& shape) {
-  return 5.0 * static_cast<double>(shape.heads) * static_cast<double>(shape.sequence) /
-         static_cast<double>(shape.hidden);
+  return (shape.is_llama() ? 4.0 : 5.0) * static_cast<double>(shape.heads) *
+         static_cast<double>(shape.sequence) / static_cast<double>(shape.hidden);
 }
 
 double activation_factor(const LayerShape& shape, int64_t tensor, bool sequence_parallel,
                          Recompute recompute) {
   const double t = static_cast<double>(tensor);
-  if (recompute == Recompute::full) return sequence_parallel ? 2 / t : 2;
+  const double whole = sequence_parallel ? 1 / t : 1;
+  if (recompute == Recompute::full) return 2 * whole;
   const double scores = recompute == Recompute::none ? score_factor(shape) / t : 0;
-  return (sequence_parallel ? 34 / t : 10 + 24 / t) + scores;
+  return whole_factor(shape) * whole + divided_factor(shape) / t + scores;
 }
 
 int64_t activation_bytes_per_layer(const LayerShape& shape, int64_t tensor, bool sequence_parallel,

@@ -143,6 +143,16 @@ TEST(Identities, TensorParallelWithoutSequenceParallelismKeepsTenUndivided) {
                    activation_factor(shape, 1, true, Recompute::none));
 }
 
+TEST(Identities, TheLlamaLayerCountsItsOwnWidths) {
+  LayerShape shape = {4096, 1, 8192, 64};
+  shape.query_width = 8192, shape.kv_width = 1024, shape.gated_ffn = 28672;
+  EXPECT_DOUBLE_EQ(activation_factor(shape, 1, true, Recompute::selective), 8 + 4 + 0.5 + 28);
+  EXPECT_DOUBLE_EQ(activation_factor(shape, 1, true, Recompute::none), 40.5 + 128);
+  EXPECT_DOUBLE_EQ(activation_factor(shape, 8, true, Recompute::none), (40.5 + 128) / 8);
+  EXPECT_DOUBLE_EQ(activation_factor(shape, 8, false, Recompute::selective), 8 + 32.5 / 8);
+  EXPECT_DOUBLE_EQ(activation_factor(shape, 8, true, Recompute::full), 2 / 8.0);
+}
+
 TEST(Identities, EfficiencyDependsOnMicroBatchesPerStageInTheLimit) {
   const auto efficiency = [](int64_t p, int64_t m) {
     return pipeline_efficiency(Schedule::one_f_one_b, {p, m, 1});

@@ -32,8 +32,8 @@ struct MemoryModel {
   ParameterCount parameters;
   bool tied = false;
   int64_t layers = 0;  // 0: unknown; then only states are
-  int64_t vocab = 0;  // 0: unknown, no logits
-  LayerShape shape;   // one micro-batch before any context sharding
+  int64_t vocab = 0;   // 0: unknown, no logits
+  LayerShape shape;    // one micro-batch before any context sharding
 };
 
 // Parameters that a rank of a stage holds before ZeRO, by what divides them (CASES B104): dense matrices over

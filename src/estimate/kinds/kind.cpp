@@ -23,6 +23,8 @@ constexpr OptionRow kMemoryOptions[] = {
     {"--gpus", "N", "devices (1)"},
     {"--gpus-per-node", "N", "the most devices a tensor group may have under --suggest (8)"},
     {"--recompute", "HOW", "none | selective | full (none)"},
+    {"--layer", "KIND",
+     "classic: the GPT layer of the papers | llama: grouped queries, SwiGLU, no dropout (classic)"},
     {"--no-sequence-parallel", nullptr, "tensor groups without sequence parallelism"},
     {"--device", "NAME", "takes the memory from configs/hardware"},
     {"--memory", "SIZE", "memory of a device, such as \"192 GiB\""},

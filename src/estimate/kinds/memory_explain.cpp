@@ -33,30 +33,35 @@ Derivation state_line(const MemoryRequest& r, const Layout& layout, const Device
       kZeroPaper};
 }
 
-std::string activation_formula(const Layout& layout) {
+std::string activation_formula(const LayerShape& shape, const Layout& layout) {
   if (layout.recompute == Recompute::full) return layout.sequence_parallel ? "s b h 2/t" : "s b h 2";
-  const std::string scores = layout.recompute == Recompute::none ? " + 5as/(ht)" : "";
-  return layout.sequence_parallel ? "s b h (34/t" + scores + ")" : "s b h (10 + 24/t" + scores + ")";
+  const std::string scores = layout.recompute == Recompute::selective ? ""
+                             : shape.is_llama()                       ? " + 4as/(ht)"
+                                                                      : " + 5as/(ht)";
+  const std::string divided = shape.is_llama() ? "(4q + 4kv + 8f)/(ht)" : "24/t";
+  const std::string whole = shape.is_llama() ? "8" : "10";
+  return fmt::format("s b h ({}{} + {}{})", whole, layout.sequence_parallel ? "/t" : "", divided, scores);
 }
 
-std::string activation_source(const Layout& layout) {
+std::string activation_source(const LayerShape& shape, const Layout& layout) {
+  if (shape.is_llama() && layout.recompute != Recompute::full)
+    return std::string("counted as ") + kRecomputePaper + ", sec. 4, for the Llama layer";
   if (layout.recompute != Recompute::none) return std::string(kRecomputePaper) + ", table 2";
   const char* equation = layout.tensor == 1 ? "(1)" : layout.sequence_parallel ? "(4)" : "(2)";
   return fmt::format("{}, eq. {}", kRecomputePaper, equation);
 }
 
 Derivation activation_line(const MemoryRequest& r, const Layout& layout, const DeviceMemory& memory) {
-  const LayerShape& shape = r.model.shape;
+  LayerShape shape = r.model.shape;
+  shape.sequence /= layout.context;
   const double factor = activation_factor(shape, layout.tensor, layout.sequence_parallel, layout.recompute);
-  return {"activations, a layer", activation_formula(layout),
+  const int64_t layer =
+      activation_bytes_per_layer(shape, layout.tensor, layout.sequence_parallel, layout.recompute);
+  return {"activations, a layer", activation_formula(shape, layout),
           fmt::format("{} x {} x {} x {} = {} GiB; {} layers, {} micro-batches in flight: {} GiB",
-                      shape.sequence / layout.context, shape.micro_batch, shape.hidden, plain(factor),
-                      gib(activation_bytes_per_layer(
-                              {shape.sequence / layout.context, shape.micro_batch, shape.hidden, shape.heads},
-                              layout.tensor, layout.sequence_parallel, layout.recompute),
-                          2),
+                      shape.sequence, shape.micro_batch, shape.hidden, plain(factor), gib(layer, 2),
                       r.model.layers / layout.pipeline, plain(memory.in_flight), gib(memory.activations)),
-          activation_source(layout)};
+          activation_source(shape, layout)};
 }
 
 }  // namespace

@@ -107,6 +107,13 @@ void add_notes(const MemoryRequest& r, Answer& answer) {
     answer.text += "tensor groups use sequence parallelism: all activations over T\n";
 }
 
+std::string layer_formula(const LayerShape& shape) {
+  const std::string scores = plain(score_factor(shape));
+  if (!shape.is_llama()) return "34 + 5as/h = 34 + " + scores;
+  const std::string kept = plain(std::round(1e6 * (whole_factor(shape) + divided_factor(shape))) / 1e6);
+  return fmt::format("8 + (4q + 4kv + 8f)/h + 4as/h = {} + {}", kept, scores);
+}
+
 // One micro-batch through one device, under each recomputation.
 void add_recompute(const MemoryRequest& r, Answer& answer) {
   if (!r.has_shape()) return;
@@ -130,10 +137,10 @@ void add_recompute(const MemoryRequest& r, Answer& answer) {
                decimal(none / factor, 0), fmt::format("{} ({} %)", decimal(extra, 2), percent(extra))});
   }
   answer.json["activations"] = {{"score_factor", score_factor(shape)}, {"recompute", rows}};
+  answer.json["activations"]["layer"] = shape.is_llama() ? "llama" : "classic";
   answer.text +=
-      fmt::format(
-          "\nactivations of one micro-batch of {} x {} tokens, classic GPT layer: 34 + 5as/h = 34 + {}\n",
-          shape.micro_batch, shape.sequence, plain(score_factor(shape))) +
+      fmt::format("\nactivations of one micro-batch of {} x {} tokens, {} layer: {}\n", shape.micro_batch,
+                  shape.sequence, shape.is_llama() ? "Llama" : "classic GPT", layer_formula(shape)) +
       table.text();
 }
 

@@ -15,6 +15,8 @@ constexpr int64_t kMostDegree = 1 << 14, kMostReplicas = 1 << 20;  // their prod
 constexpr int64_t kMostInFlight = 1 << 12;                         // micro-batches
 constexpr double kMostBytesPerParameter = 1000;
 constexpr const char* kRecompute[] = {"none", "selective", "full"};
+constexpr const char* kLayers[] = {"classic", "llama"};
+constexpr size_t kLlama = 1;
 constexpr const char* kSchedules[] = {"gpipe", "1f1b", "interleaved", "zb-h1"};
 constexpr const char* kZero[] = {"0", "1", "2", "3"};
 constexpr const char* kLayoutOptions[] = {"--data", "--tensor", "--pipeline",     "--context",
@@ -68,6 +70,13 @@ void read_model_shape(Options& options, MemoryRequest& r) {
   r.model.layers = r.named.layers;
   r.model.vocab = r.named.vocab;
   r.model.shape = {r.named.sequence, options.count("--micro-batch", 1), r.named.hidden, r.named.heads};
+  if (options.choice("--layer", kLayers, 0) == kLlama) {
+    r.model.shape.query_width = r.named.heads * r.named.head_dim;
+    r.model.shape.kv_width = r.named.kv_heads * r.named.head_dim;
+    r.model.shape.gated_ffn = r.named.ffn;
+    if (r.named.ffn == 0)
+      options.problems().add("--ffn", "", "is needed by --layer llama", "give it, or a --preset");
+  }
   if (r.model.parameters.total() == 0)
     options.problems().add("--preset", "", "or --params or --layers and --hidden are needed",
                            "say which model");

@@ -24,12 +24,12 @@ class Player {
 
   void op(const char* name, const std::string& where, const char* phase, double flops, int64_t bytes) {
     const double seconds = flops / 60e9 + static_cast<double>(bytes) / 12e9 + 8e-6;
-    record_.ops.push_back(
-        {name, where, phase, flops, bytes, timed_ ? now_ : 0, timed_ ? seconds : 0, record_.memory.size()});
     if (timed_ && flops > 0) {
       change(1 << 20, Category::scratch);
       change(-(1 << 20), Category::scratch);
     }
+    record_.ops.push_back(
+        {name, where, phase, flops, bytes, timed_ ? now_ : 0, timed_ ? seconds : 0, record_.memory.size()});
     now_ += seconds + 2e-6;
   }
   void change(int64_t bytes, Category category) { record_.memory.push_back({bytes, category}); }

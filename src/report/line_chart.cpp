@@ -11,6 +11,8 @@
 namespace muster::report {
 namespace {
 
+constexpr size_t kMostDots = 60;
+
 bool can_draw(const LineChart& chart, const Point& point) {
   const auto [x, y] = point;
   return std::isfinite(y) && (!chart.logarithmic_y || y > 0) && (!chart.logarithmic_x || x > 0);
@@ -53,7 +55,7 @@ std::string draw_series(const LineChart& chart, const Frame& frame, const Series
   const std::vector<Point> points = thin(series.points, 900);
   std::string drawn =
       fmt::format("<path class=\"line {}\" d=\"{}\"/>", series.css_class, line_path(chart, frame, points));
-  if (series.dots || points.size() == 1)
+  if ((series.dots && points.size() <= kMostDots) || points.size() == 1)
     for (const Point& point : points)
       if (can_draw(chart, point))
         drawn += fmt::format("<circle class=\"dot {}\" cx=\"{}\" cy=\"{}\" r=\"3.2\"/>", series.css_class,

@@ -12,7 +12,7 @@ struct Series {
   std::string name;       // in the legend
   std::string css_class;  // "series-1", ...
   std::vector<Point> points;
-  bool dots = false;  // few points: each is marked
+  bool dots = false;  // each is marked, where they are few
 };
 
 struct LineChart {

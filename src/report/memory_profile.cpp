@@ -46,11 +46,11 @@ std::vector<double> event_places(const StepRecord& record, bool by_operator) {
       places[event] = static_cast<double>(event + 1);
       continue;
     }
-    while (op < record.ops.size() && record.ops[op].memory_before <= event) ++op;
-    const size_t from = op ? record.ops[op - 1].memory_before : 0;
-    const size_t to = op < record.ops.size() ? record.ops[op].memory_before : places.size();
-    const double part = static_cast<double>(event - from) / static_cast<double>(to - from);
-    places[event] = (op ? static_cast<double>(op - 1) : 0) + (op ? part : 0);
+    while (op < record.ops.size() && record.ops[op].memory_after <= event) ++op;
+    const size_t from = op ? record.ops[op - 1].memory_after : 0;
+    const size_t to = op < record.ops.size() ? record.ops[op].memory_after : places.size();
+    places[event] =
+        static_cast<double>(op) + static_cast<double>(event - from) / static_cast<double>(to - from);
   }
   return places;
 }
@@ -108,7 +108,7 @@ std::string category_name(Category category) {
 
 MemoryProfile memory_profile(const StepRecord& record, size_t most) {
   MemoryProfile profile;
-  profile.by_operator = !record.ops.empty() && record.ops.back().memory_before > 0;
+  profile.by_operator = !record.ops.empty() && record.ops.back().memory_after > 0;
   const std::vector<Live> live = live_after(record);
   std::vector<double> places = event_places(record, profile.by_operator), sizes;
   for (const Live& at : live) sizes.push_back(sum(at, false));

@@ -108,7 +108,7 @@ TEST(MemoryProfile, PlacesFallIntoTheirOperators) {
                    {1, telemetry::Category::activations},
                    {1, telemetry::Category::activations}};
   record.ops = {{"a", "", "forward", 0, 0, 0, 0, 1}, {"b", "", "forward", 0, 0, 0, 0, 3}};
-  EXPECT_THAT(memory_profile(record).positions, ElementsAre(0, 0, 0, 0.5, 1));
+  EXPECT_THAT(memory_profile(record).positions, ElementsAre(0, 0, 1, 1.5, 2));
   record.ops.clear();
   EXPECT_THAT(memory_profile(record).positions, ElementsAre(0, 1, 2, 3, 4)) << "by event";
 }

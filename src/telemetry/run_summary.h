@@ -70,7 +70,7 @@ struct RunSummary {
   std::string peak_source;
 
   LostTime lost_seconds;
-  std::optional<MemoryFigures> rehearsed_memory, measured_memory;   // of rank 0
+  std::optional<MemoryFigures> rehearsed_memory, measured_memory;  // of rank 0
   ProcessFigures process;
   double start_to_first_step_seconds = 0;  // from the start of the first process of the run
   std::vector<MessageTotal> rehearsed_messages, measured_messages;  // of one step of rank 0

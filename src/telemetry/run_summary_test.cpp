@@ -70,7 +70,7 @@ TEST(RunSummary, MemoryFiguresOfARecord) {
   record.live_at_start[static_cast<int>(Category::parameters)] = 100;
   record.live_at_start[static_cast<int>(Category::optimizer)] = 200;
   record.memory = {{50, Category::activations}, {7, Category::scratch}};
-  record.ops = {{"matmul", "layer 0", "forward", 0, 0, 0, 0, 0},
+  record.ops = {{"matmul", "layer 0", "forward", 0, 0, 0, 0, 1},
                 {"rms_norm", "layer 1", "forward", 0, 0, 0, 0, 2}};
   const MemoryFigures figures = memory_figures(record);
   EXPECT_EQ(figures.persistent(), 300);

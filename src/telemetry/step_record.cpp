@@ -59,14 +59,12 @@ std::vector<MessageTotal> StepRecord::message_totals() const {
 }
 
 std::string StepRecord::place_of(size_t event) const {
-  const auto after = std::upper_bound(ops.begin(), ops.end(), event, [](size_t index, const OpEvent& op) {
-    return index < op.memory_before;
-  });
-  const bool linked = !ops.empty() && ops.back().memory_before > 0;
-  if (!linked) return "";
-  if (after == ops.begin()) return "before the first operator";
-  const OpEvent& op = *(after - 1);
-  return (op.where.empty() ? "" : op.where + ", ") + op.name + (op.phase.empty() ? "" : ", " + op.phase);
+  const bool is_linked = !ops.empty() && ops.back().memory_after > 0;
+  if (!is_linked) return "";
+  const auto op =
+      std::find_if(ops.begin(), ops.end(), [&](const OpEvent& each) { return each.memory_after > event; });
+  if (op == ops.end()) return "after the last operator";
+  return (op->where.empty() ? "" : op->where + ", ") + op->name + (op->phase.empty() ? "" : ", " + op->phase);
 }
 
 Peak find_peak(const StepRecord& record) {

@@ -34,8 +34,9 @@ struct OpEvent {
   double flops = 0;                       // hardware FLOPs that it ran
   int64_t bytes = 0;                      // bytes read and written
   double start_seconds = 0, seconds = 0;  // 0 in a rehearsal
-  // How many memory events there were when it began: ties the two lists, so that a peak has a place.
-  size_t memory_before = 0;
+  // How many memory events there were when it ended: ties the two lists, so that a peak has a place. An
+  // allocation belongs to the operator that ends next, for which it was made.
+  size_t memory_after = 0;
 };
 
 struct MessageEvent {
@@ -77,8 +78,8 @@ struct StepRecord {
   double hardware_flops() const;
   // Sums by (axis, op), in order of first appearance.
   std::vector<MessageTotal> message_totals() const;
-  // The operator during which memory[event] happened ("layer 3 attention, matmul, backward"); empty where the
-  // operators carry no memory_before.
+  // The operator for which memory[event] happened ("layer 3 attention, matmul, backward"); empty where the
+  // operators carry no memory_after.
   std::string place_of(size_t event) const;
 };
 

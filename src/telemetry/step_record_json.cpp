@@ -3,7 +3,7 @@
 //    "columns": {"ops": [...], "messages": [...], "memory": [...], "spans": [...]},
 //    "names": ["matmul", ...],                      a name in a row is an index into this list
 //    "live_at_start": {"parameters": bytes, ...},
-//    "ops": [[name, where, phase, flops, bytes, start_seconds, seconds, memory_before], ...],
+//    "ops": [[name, where, phase, flops, bytes, start_seconds, seconds, memory_after], ...],
 //    "messages": [[axis, op, bytes, group_size, sequence, issued_seconds, done_seconds, waited_seconds],
 //    ...], "memory": [[bytes, category], ...],            category by its number "spans": [[name, track,
 //    start_seconds, seconds], ...]}
@@ -36,7 +36,7 @@ class NameList {
 
 Json columns() {
   return {
-      {"ops", {"name", "where", "phase", "flops", "bytes", "start_seconds", "seconds", "memory_before"}},
+      {"ops", {"name", "where", "phase", "flops", "bytes", "start_seconds", "seconds", "memory_after"}},
       {"messages",
        {"axis", "op", "bytes", "group_size", "sequence", "issued_seconds", "done_seconds", "waited_seconds"}},
       {"memory", {"bytes", "category"}},
@@ -139,7 +139,7 @@ Json to_json(const StepRecord& record) {
   Json ops = Json::array(), messages = Json::array(), memory = Json::array(), spans = Json::array();
   for (const OpEvent& op : record.ops)
     ops.push_back(Json::array({name(op.name), name(op.where), name(op.phase), op.flops, op.bytes,
-                               op.start_seconds, op.seconds, op.memory_before}));
+                               op.start_seconds, op.seconds, op.memory_after}));
   for (const MessageEvent& message : record.messages)
     messages.push_back(Json::array({name(message.axis), name(message.op), message.bytes, message.group_size,
                                     message.sequence, message.issued_seconds, message.done_seconds,
@@ -168,7 +168,7 @@ StepRecord step_record_from_json(const Json& json, const std::string& source) {
     op.name = row.name(), op.where = row.name(), op.phase = row.name();
     op.flops = row.number(), op.bytes = row.integer();
     op.start_seconds = row.number(), op.seconds = row.number();
-    op.memory_before = static_cast<size_t>(row.count());
+    op.memory_after = static_cast<size_t>(row.count());
     record.ops.push_back(std::move(op));
   });
   for_rows(json, "messages", source, [&](Row row) {

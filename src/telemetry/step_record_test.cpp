@@ -14,9 +14,9 @@ StepRecord small_record() {
   record.memory = {{50, Category::activations},  {30, Category::scratch},     {20, Category::temporary},
                    {-30, Category::scratch},     {-20, Category::temporary},  {60, Category::activations},
                    {-50, Category::activations}, {-60, Category::activations}};
-  record.ops = {{"matmul", "layer 0", "forward", 1000, 64, 0.5, 0.25, 0},
-                {"rms_norm", "layer 1", "forward", 10, 32, 0.75, 0.25, 5},
-                {"matmul", "layer 1", "backward", 2000, 64, 1.0, 0.5, 6}};
+  record.ops = {{"matmul", "layer 0", "forward", 1000, 64, 0.5, 0.25, 3},
+                {"rms_norm", "layer 1", "forward", 10, 32, 0.75, 0.25, 6},
+                {"matmul", "layer 1", "backward", 2000, 64, 1.0, 0.5, 7}};
   record.messages = {{"data", "all_reduce", 400, 2, 0, 1.0, 1.5, 0.1},
                      {"data", "all_gather", 80, 2, 1, 1.5, 1.6, 0},
                      {"data", "all_reduce", 4, 2, 2, 1.6, 1.7, 0}};
@@ -41,6 +41,7 @@ TEST(StepRecord, PeakLeavesScratchOutAndHasAPlace) {
   EXPECT_EQ(scratch_peak(record), 30);
   EXPECT_EQ(record.place_of(peak.event), "layer 1, rms_norm, forward");
   EXPECT_EQ(record.place_of(6), "layer 1, matmul, backward");
+  EXPECT_EQ(record.place_of(7), "after the last operator");
 }
 
 TEST(StepRecord, PeakAtTheStartIsSaidSo) {
@@ -67,7 +68,7 @@ TEST(StepRecord, JsonRoundTrip) {
   const StepRecord back = step_record_from_json(parse_json(text, "record"), "record");
   EXPECT_EQ(to_json(back).dump(), text);
   EXPECT_EQ(back.ops.at(1).where, "layer 1");
-  EXPECT_EQ(back.ops.at(2).memory_before, 6u);
+  EXPECT_EQ(back.ops.at(2).memory_after, 7u);
   EXPECT_EQ(back.messages.at(0).waited_seconds, 0.1);
   EXPECT_EQ(back.memory.at(1).category, Category::scratch);
   EXPECT_EQ(back.live_at_start[0], 100);

@@ -24,9 +24,8 @@ std::string percent(std::optional<double> fraction) {
 void add_outcome(Table& table, const RunSummary& summary) {
   table.add({"ended", summary.exit_reason});
   table.add({"steps",
-             fmt::format(
-                 "{} of {}{}", summary.steps, summary.steps_planned,
-                 summary.skipped_steps ? fmt::format(" ({} updates skipped)", summary.skipped_steps) : "")});
+             fmt::format("{} of {}{}", summary.steps, summary.steps_planned,
+                         summary.skipped_steps ? fmt::format(" ({} skipped)", summary.skipped_steps) : "")});
   table.add({"loss", fmt::format("{:.4f} -> {:.4f}", summary.first_loss, summary.last_loss)});
   if (summary.best_validation_loss)
     table.add({"best validation loss", fmt::format("{:.4f} at step {}", *summary.best_validation_loss,

@@ -107,13 +107,13 @@ class RankTrace {
         tid, rank_, flow, microseconds(end));
   }
 
-  // Live bytes at the start of each operator, the finest time that the record knows.
+  // Live bytes at the end of each operator, the finest time that the record knows.
   void write_memory() {
     std::array<int64_t, kCategoryCount> live{};
     std::copy(std::begin(record_.live_at_start), std::end(record_.live_at_start), live.begin());
     size_t event = 0;
     for (const OpEvent& op : record_.ops) {
-      for (; event < std::min(op.memory_before, record_.memory.size()); ++event)
+      for (; event < std::min(op.memory_after, record_.memory.size()); ++event)
         live[static_cast<size_t>(record_.memory[event].category)] += record_.memory[event].bytes;
       if (event == 0) continue;
       std::string args;
@@ -121,7 +121,7 @@ class RankTrace {
         args += fmt::format("{}\"{}\":{}", category ? "," : "", to_string(static_cast<Category>(category)),
                             live[static_cast<size_t>(category)]);
       add("\"ph\":\"C\",\"name\":\"memory (bytes)\",\"ts\":{:.3f},\"args\":{{{}}}",
-          microseconds(op.start_seconds), args);
+          microseconds(op.start_seconds + op.seconds), args);
     }
   }
 

@@ -63,13 +63,14 @@ TEST(Trace, AFlowEndsInsideItsMessage) {
   EXPECT_NEAR(ends[0]["ts"].get<double>(), 1.2e6, 1);
 }
 
-TEST(Trace, CountersHoldLiveBytesAtEachOperator) {
+TEST(Trace, CountersHoldLiveBytesAfterEachOperator) {
   const StepRecord record = timed_record();
   const auto counters = events_with(parse_json(chrome_trace({&record}), "trace"), "C");
   ASSERT_EQ(counters.size(), 2u);
   EXPECT_EQ(counters[0]["args"]["parameters"], 64);
   EXPECT_EQ(counters[0]["args"]["activations"], 32);
   EXPECT_EQ(counters[1]["args"]["activations"], 0);
+  EXPECT_EQ(counters[0]["ts"], 0.5e6) << "what an operator allocated is live at its end";
 }
 
 TEST(Trace, AnEmptyRecordIsATraceToo) {

@@ -56,6 +56,9 @@ std::string describe(const Call& call) {
   std::string text = call.op;
   if (!call.detail.empty()) text += " " + call.detail;
   if (!call.tensor.empty()) text += " " + call.tensor;
+  if (!call.in_counts.empty())
+    text +=
+        fmt::format(" to [{}] from [{}]", fmt::join(call.in_counts, ", "), fmt::join(call.out_counts, ", "));
   return fmt::format("{} at {}:{}", text, short_path(call.site.file_name()), call.site.line());
 }
 

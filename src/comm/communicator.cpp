@@ -152,7 +152,7 @@ Pending Communicator::all_to_all(at::Tensor out, at::Tensor in, std::vector<int6
     return {};
   }
   Call call = call_over("all_to_all", "", in, site);
-  call.tensor = c10::toString(in.scalar_type());  // the sizes differ by rank; the counts are compared
+  call.tensor = c10::toString(in.scalar_type());  // sizes differ by rank; the counts are compared instead
   call.out_counts = out_counts;
   call.in_counts = in_counts;
   return state_->issue(std::move(call), [&](c10d::Backend& backend) {

@@ -1,5 +1,6 @@
 #include "comm/gloo.h"
 
+#include <csignal>
 #include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
 
 #include "base/error.h"
@@ -11,6 +12,8 @@ struct Gloo::Device {
 };
 
 Gloo::Gloo(const std::string& address) : device_(std::make_unique<Device>()) {
+  // Gloo writes to a lost peer without asking for an error code instead of a signal.
+  std::signal(SIGPIPE, SIG_IGN);
   try {
     device_->shared = c10d::ProcessGroupGloo::createDeviceForHostname(address);
   } catch (const std::exception& error) {

@@ -12,7 +12,8 @@ namespace muster::comm {
 // Makes the groups of one process: they share one device (a listening socket and its thread).
 class Gloo {
  public:
-  // Binds to `address` of this host; WorldError(device) naming it where that cannot be.
+  // Binds to `address` of this host; WorldError(device) naming it where that cannot be. From then on
+  // this process ignores SIGPIPE.
   explicit Gloo(const std::string& address);
   ~Gloo();
 

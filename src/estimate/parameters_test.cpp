@@ -3,49 +3,15 @@
 
 #include <gtest/gtest.h>
 
-#include "estimate/csv_for_tests.h"
+#include "estimate/reference_for_tests.h"
 #include "spec/model/parameter_table.h"
 
 namespace muster::estimate {
 namespace {
 
-const std::string kModels = SOURCE_ROOT "/../shared/reference/model_configs.csv";
-
-bool has(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
-
-Dimensions dimensions_in(CsvRow& row) {
-  Dimensions d;
-  d.layers = row.integer("layers");
-  d.hidden = row.integer("hidden");
-  d.heads = row.integer("heads");
-  d.kv_heads = row.integer("kv_heads");
-  d.head_dim = row.integer("head_dim");
-  d.ffn = row.integer("ffn_hidden");
-  d.vocab = row.integer("vocab");
-  d.learned_positions = row["pos_embedding"] == "learned" ? row.integer("max_position") : 0;
-  d.tied = row["tied_embeddings"] == "True";
-  d.gated = has(row["mlp_type"], "swiglu");
-  d.qkv_bias = row["qkv_bias"] == "True";
-  d.attention_output_bias = row["attn_out_bias"] == "True";
-  d.mlp_bias = row["mlp_bias"] == "True";
-  d.norm_bias = has(row["norm_type"], "LayerNorm");
-  d.norms_counted = !has(row["compute_method"], "norms not counted");
-  d.qk_norm = !row["qk_norm"].empty();
-  d.embedding_norm = has(row["norm_type"], "embedding LayerNorm");
-  d.attention_sinks = has(row["notes"], "attention sinks (one per head)");
-  d.experts = {row.integer("n_experts"),          row.integer("top_k"),
-               row.integer("shared_experts"),     row.integer("moe_ffn_hidden"),
-               row.integer("first_dense_layers"), has(row["notes"], "router has a bias")};
-  d.latent = {row.integer("mla_q_lora_rank"), row.integer("mla_kv_lora_rank"),
-              row.integer("qk_nope_head_dim"), row.integer("qk_rope_head_dim"), row.integer("v_head_dim")};
-  return d;
-}
-
 TEST(Parameters, EveryPublishedModelToTheParameter) {
   int rows = 0, with_experts = 0;
-  for (CsvRow& row : read_csv(kModels)) {
+  for (CsvRow& row : read_csv(reference("model_configs.csv"))) {
     SCOPED_TRACE(row["model"]);
     const ParameterCount count = count_parameters(dimensions_in(row));
     EXPECT_EQ(count.total(), row.integer("params_computed"));

@@ -57,6 +57,7 @@ std::string format_exact(int64_t value) {
 }
 
 std::string format_seconds(double seconds) {
+  if (seconds <= 0) return "0 s";
   if (seconds < 1e-3) return fmt::format("{:.1f} us", seconds * 1e6);
   if (seconds < 1) return fmt::format("{:.1f} ms", seconds * 1e3);
   if (seconds < 60) return fmt::format("{:.1f} s", seconds);

@@ -10,7 +10,10 @@ namespace muster::device {
 namespace {
 
 constexpr size_t kHeaderBytes = 64;  // keeps the data on a cache line of its own
-thread_local Category t_category = Category::other;
+// A thread's own category while it holds a guard. Threads that never do, such as those of a parallel loop inside an
+// operator, allocate for whoever set the process's category last.
+thread_local std::optional<Category> t_category;
+std::atomic<Category> g_category{Category::other};
 
 // Stands in front of the data (cpu) or instead of it (meta).
 struct Header {
@@ -47,8 +50,8 @@ class CpuAllocator final : public c10::Allocator {
     if (posix_memalign(&block, kHeaderBytes, kHeaderBytes + bytes) != 0)
       throw c10::OutOfMemoryError({__func__, __FILE__, static_cast<uint32_t>(__LINE__)},
                                   "cannot allocate " + std::to_string(bytes) + " bytes of host memory");
-    new (block) Header{static_cast<int64_t>(bytes), t_category};
-    cpu_ledger().book(static_cast<int64_t>(bytes), t_category);
+    const auto* header = new (block) Header{static_cast<int64_t>(bytes), current_category()};
+    cpu_ledger().book(static_cast<int64_t>(bytes), header->category);
     void* data = static_cast<char*>(block) + kHeaderBytes;
     return {data, data, &free_cpu, c10::Device(c10::kCPU)};
   }
@@ -70,7 +73,7 @@ class MetaAllocator final : public c10::Allocator {
  public:
   c10::DataPtr allocate(size_t bytes) override {
     if (bytes == 0) return {nullptr, nullptr, &free_meta, c10::Device(c10::kMeta)};
-    auto* header = new Header{static_cast<int64_t>(bytes), t_category};
+    auto* header = new Header{static_cast<int64_t>(bytes), current_category()};
     meta_ledger().book(header->bytes, header->category);
     return {nullptr, header, &free_meta, c10::Device(c10::kMeta)};
   }
@@ -148,15 +151,15 @@ Ledger& ledger(at::DeviceType type) {
   return type == at::kMeta ? meta_ledger() : cpu_ledger();
 }
 
-CategoryGuard::CategoryGuard(Category category) : before_(t_category) {
+CategoryGuard::CategoryGuard(Category category) : before_(t_category), process_before_(g_category) {
   t_category = category;
+  g_category = category;
 }
 CategoryGuard::~CategoryGuard() {
   t_category = before_;
+  g_category = process_before_;
 }
-Category current_category() {
-  return t_category;
-}
+Category current_category() { return t_category.value_or(g_category); }
 
 void retag(const at::Tensor& tensor, Category category) {
   const c10::DataPtr& pointer = tensor.storage().data_ptr();

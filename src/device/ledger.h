@@ -8,6 +8,7 @@
 #include <atomic>
 #include <cstdint>
 #include <mutex>
+#include <optional>
 #include <vector>
 
 #include "telemetry/step_record.h"
@@ -56,7 +57,8 @@ class CategoryGuard {
   CategoryGuard& operator=(const CategoryGuard&) = delete;
 
  private:
-  Category before_;
+  std::optional<Category> before_;
+  Category process_before_;
 };
 Category current_category();
 

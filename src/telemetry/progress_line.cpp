@@ -28,7 +28,7 @@ std::string speed_text(double tokens_per_second) {
 std::string progress_line(const StepMetrics& metrics, const Progress& progress) {
   const std::string steps = std::to_string(progress.steps);
   std::string line =
-      fmt::format("step {:>{}}/{}  loss {:>7.4f}  norm {:>7.4g}  lr {:.2e}  {:>9} tokens/s  {}  {}",
+      fmt::format("step {:>{}}/{}  loss {:>7.4f}  norm {:>7.4f}  lr {:.2e}  {:>9} tokens/s  {}  {}",
                   metrics.step, steps.size(), steps, metrics.loss, metrics.grad_norm, metrics.learning_rate,
                   speed_text(metrics.tokens_per_second), mfu_text(metrics.mfu),
                   memory_text(metrics.peak_bytes, progress.rehearsed_peak_bytes));

@@ -27,7 +27,7 @@ telemetry::StepMetrics to_metrics(const StepResult& result, const spec::Job& job
 
 void save_final_weights(Rank& rank, const spec::Job& job, const RunFolder& folder) {
   checkpoint::save_weights(folder.weights(), job.model, rank.executor().dtype(),
-                           [&](const spec::ParameterRow& row) { return rank.parameters().value(row).cpu(); });
+                           [&](const spec::ParameterRow& row) { return rank.parameters().value(rank.table().row(row.name)).cpu(); });
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 #include <CLI/CLI.hpp>
 #include <cstdio>
 
+#include "base/error.h"
 #include "base/clock.h"
 #include "base/json.h"
 #include "base/log.h"

@@ -11,6 +11,9 @@ namespace {
 constexpr Verb kVerbs[] = {
     {"convert", "", convert},
     {"rehearse", "", rehearse},
+    {"sample", "", sample},
+    {"train", "", train},
+    {"verify", "", verify},
 };
 
 }  // namespace

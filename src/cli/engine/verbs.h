@@ -5,5 +5,8 @@ namespace muster::cli {
 
 int convert(int argc, char** argv);
 int rehearse(int argc, char** argv);
+int sample(int argc, char** argv);
+int train(int argc, char** argv);
+int verify(int argc, char** argv);
 
 }  // namespace muster::cli

@@ -1,0 +1,122 @@
+// muster train JOB [--procs N] [--run DIR]: trains; local ranks, or one rank under torchrun or srun.
+#include <fcntl.h>
+
+#include <cstdio>
+
+#include "cli/engine/verbs.h"
+#include "cli/job_options.h"
+#include "cli/progress_bar.h"
+#include "cli/verb.h"
+#include "launch/local_ranks.h"
+#include "plan/rehearse.h"
+#include "report/report.h"
+#include "train/run.h"
+
+namespace muster::cli {
+namespace {
+
+constexpr const char* kHelp =
+    "Trains a job and writes a run folder: metrics.jsonl, TensorBoard events, weights, report.html.\n\n"
+    "  muster train job.toml                              one process\n"
+    "  muster train job.toml --procs 2 --run runs/first   two data-parallel processes on this host\n"
+    "  torchrun --nproc-per-node 2 --no-python muster train job.toml\n"
+    "  srun muster train job.toml";
+
+struct Options {
+  JobOptions job;
+  int64_t procs = 0;
+  std::string run;
+};
+
+// The ranks that the layout asks for, where the command line names none.
+int64_t procs_of(const Options& options, const spec::Job& job) {
+  const spec::LayoutConfig& layout = job.layout;
+  if (options.procs > 0) return options.procs;
+  return std::max<int64_t>(1, layout.data) * layout.tensor * layout.context * layout.pipeline;
+}
+
+// What one host does before its ranks start.
+void prepare(spec::Job& job, int64_t world_size, const Log& log) {
+  train::check(job, world_size);
+  ProgressBar bar("tokenize");
+  data::prepare(job, log, [&](int64_t done, int64_t all) { bar.show(done, all); });
+}
+
+int train_rank(spec::Job& job, const comm::World& world, const train::RunFolder& folder, bool json) {
+  Log log(world.size > 1 ? fmt::format("rank {}", world.rank) : "");
+  train::RunOptions options;
+  options.environment = launch::process_environment();
+  options.model_flops = plan::model_flops_per_step(job);
+  File log_file;
+  if (world.rank == 0) {
+    log.set_prefix("");
+    log_file = File::append(folder.log());
+    log.also_to(log_file.fd());
+    options.folder = folder;
+    options.rehearsed = plan::rehearse(job, world.rank).record;
+  }
+  const telemetry::RunSummary summary = train::run(job, world, options, log);
+  if (world.rank != 0) return 0;
+  report::write_report(folder.path);
+  log.info("\n{}\nreport: {}", telemetry::summary_table(summary), (folder.path / "report.html").string());
+  if (json) std::printf("%s\n", telemetry::to_json(summary).dump(1).c_str());
+  return 0;
+}
+
+std::vector<std::string> worker_arguments(const Options& options, const train::RunFolder& folder) {
+  std::vector<std::string> arguments{"muster", "train", options.job.path, "--run", folder.path.string()};
+  for (const std::string& setting : options.job.settings) arguments.insert(arguments.end(), {"--set", setting});
+  if (options.job.json) arguments.push_back("--json");
+  return arguments;
+}
+
+// The command that a person typed: one process trains here, more are launched.
+int train_here(const Options& options, spec::Job& job) {
+  const Log log;
+  const int64_t procs = procs_of(options, job);
+  const train::RunFolder folder = train::choose_run_folder(options.run, job);
+  prepare(job, procs, log);
+  train::create(folder, job);
+  if (procs == 1) return train_rank(job, {}, folder, options.job.json);
+  return launch::run_local_ranks(procs, worker_arguments(options, folder), log,
+                                 {.threads = static_cast<int>(job.training.threads)});
+}
+
+// One of many ranks, started by our launcher (which has checked and prepared everything), torchrun or srun.
+int train_one_of_many(const Options& options, spec::Job& job, const comm::World& world) {
+  const bool ours = !world.store_file.empty();
+  if (!ours && options.run.empty())
+    throw UserError({"--run", "", "is needed when torchrun or srun start the ranks", "name the run's folder"});
+  const train::RunFolder folder = ours ? train::RunFolder{options.run} : train::choose_run_folder(options.run, job);
+  if (ours) {
+    spec::resolve_layout(job, world.size);
+  } else {
+    world.local_rank == 0 ? prepare(job, world.size, Log()) : spec::resolve_layout(job, world.size);
+    if (world.rank == 0) train::create(folder, job);
+  }
+  try {
+    return train_rank(job, world, folder, options.job.json);
+  } catch (const std::exception& error) {
+    // Peers that are gone cannot be waited for: the process leaves as it is.
+    Log(fmt::format("rank {}", world.rank)).error("{}", error.what());
+    launch::leave(launch::exit_status(error));
+  }
+}
+
+}  // namespace
+
+int train(int argc, char** argv) {
+  Options options;
+  CLI::App app(kHelp, "muster train");
+  add_job_options(app, options.job);
+  app.add_option("--procs", options.procs, "ranks on this host (default: what the layout multiplies to)");
+  app.add_option("--run", options.run, "the run's folder, a new one (default: runs/<job>-<number>)");
+  if (const auto status = parse_command_line(app, argc, argv)) return *status;
+  return guarded("train", [&] {
+    spec::Job job = options.job.load();
+    const auto world = launch::world_from(launch::process_environment());
+    return world ? train_one_of_many(options, job, *world) : train_here(options, job);
+  });
+}
+
+}  // namespace muster::cli

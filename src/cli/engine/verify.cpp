@@ -1,0 +1,114 @@
+// muster verify JOB [--procs N]: the proofs, on the user's own layout.
+#include <cstdio>
+#include <cstdlib>
+
+#include "cli/engine/verbs.h"
+#include "cli/job_options.h"
+#include "cli/verb.h"
+#include "launch/local_ranks.h"
+#include "plan/rehearse.h"
+#include "train/run.h"
+#include "verify/communication.h"
+#include "verify/memory.h"
+#include "verify/update_equivalence.h"
+
+namespace muster::cli {
+namespace {
+
+constexpr const char* kHelp =
+    "Runs a job's layout on this host and proves: loss, every gradient, the norm and one update equal those of one\n"
+    "process; memory and messages equal the rehearsal's, to the byte. Exit status 0 only where all of it holds.\n\n"
+    "  muster verify job.toml --procs 4\n"
+    "  muster verify job.toml --procs 2 --set numerics.compute=float64 --json";
+
+struct Options {
+  JobOptions job;
+  int64_t procs = 0;
+  std::string witness;  // set for a worker: where its evidence goes
+};
+
+// A folder that goes when its owner does.
+class TemporaryFolder {
+ public:
+  TemporaryFolder() {
+    std::string pattern = (fs::temp_directory_path() / "muster-verify-XXXXXX").string();
+    if (!mkdtemp(pattern.data())) throw WorldError(WorldError::Kind::disk, "cannot make a folder like " + pattern);
+    path_ = pattern;
+  }
+  ~TemporaryFolder() {
+    std::error_code ignored;
+    fs::remove_all(path_, ignored);
+  }
+  const fs::path& path() const { return path_; }
+
+ private:
+  fs::path path_;
+};
+
+int testify(const Options& options, spec::Job& job, const comm::World& world) {
+  spec::resolve_layout(job, world.size);
+  try {
+    verify::write(verify::testify(job, world), options.witness);
+    return 0;
+  } catch (const std::exception& error) {
+    Log(fmt::format("rank {}", world.rank)).error("{}", error.what());
+    launch::leave(launch::exit_status(error));
+  }
+}
+
+std::vector<std::string> worker_arguments(const Options& options, const fs::path& folder) {
+  std::vector<std::string> arguments{"muster", "verify", options.job.path, "--witness", folder.string()};
+  for (const std::string& setting : options.job.settings) arguments.insert(arguments.end(), {"--set", setting});
+  return arguments;
+}
+
+spec::Job for_one_process(spec::Job job) {
+  job.layout = {};
+  spec::resolve_layout(job, 1);
+  return job;
+}
+
+std::vector<verify::Check> prove(const spec::Job& job, const std::vector<verify::Witness>& ranks) {
+  std::vector<verify::Check> checks =
+      verify::update_equivalence(job, verify::testify(for_one_process(job), {}), ranks);
+  const auto add = [&](std::vector<verify::Check> more) { checks.insert(checks.end(), more.begin(), more.end()); };
+  std::vector<telemetry::StepRecord> rehearsed;
+  for (const verify::Witness& rank : ranks) rehearsed.push_back(plan::rehearse(job, rank.rank).record);
+  for (size_t at = 0; at < ranks.size(); ++at) add(verify::memory(rehearsed[at], ranks[at]));
+  for (size_t at = 0; at < ranks.size(); ++at) add(verify::communication(rehearsed[at], ranks[at]));
+  return checks;
+}
+
+int verify_here(const Options& options, spec::Job& job) {
+  const Log log;
+  const int64_t procs = options.procs > 0 ? options.procs : std::max<int64_t>(1, job.layout.data);
+  train::check(job, procs);
+  data::prepare(job, log);
+  const TemporaryFolder folder;
+  const int status = launch::run_local_ranks(procs, worker_arguments(options, folder.path()), log,
+                                             {.threads = static_cast<int>(job.training.threads)});
+  if (status != 0) return status;
+  std::vector<verify::Witness> ranks;
+  for (int64_t rank = 0; rank < procs; ++rank) ranks.push_back(verify::read(folder.path(), rank, job));
+  const std::vector<verify::Check> checks = prove(job, ranks);
+  std::printf("%s", options.job.json ? (verify::to_json(checks).dump(1) + "\n").c_str() : verify::to_text(checks).c_str());
+  return verify::all_passed(checks) ? 0 : 1;
+}
+
+}  // namespace
+
+int verify(int argc, char** argv) {
+  Options options;
+  CLI::App app(kHelp, "muster verify");
+  add_job_options(app, options.job);
+  app.add_option("--procs", options.procs, "ranks on this host (default: what the layout multiplies to)");
+  app.add_option("--witness", options.witness, "")->group("");
+  if (const auto status = parse_command_line(app, argc, argv)) return *status;
+  return guarded("verify", [&] {
+    spec::Job job = options.job.load();
+    const auto world = launch::world_from(launch::process_environment());
+    return world && !options.witness.empty() ? testify(options, job, *world) : verify_here(options, job);
+  });
+}
+
+}  // namespace muster::cli

@@ -1,0 +1,25 @@
+// One rank of a training run, from its environment to its end: data, peers, the rank, the loop.
+#pragma once
+#include <optional>
+
+#include "comm/communicator.h"
+#include "launch/environment.h"
+#include "train/loop.h"
+
+namespace muster::train {
+
+struct RunOptions {
+  std::optional<RunFolder> folder;                 // given to the reporting rank (rank 0)
+  std::optional<telemetry::StepRecord> rehearsed;  // of this rank
+  double model_flops = 0;                          // of one step, all ranks
+  launch::Environment environment;                 // for progress and faults
+};
+
+// `job` is resolved for world.size ranks and checked. Collective over the world. Returns the summary on rank 0.
+telemetry::RunSummary run(const spec::Job& job, const comm::World& world, const RunOptions& options, const Log& log);
+
+// Everything that can be refused before any process exists, with the layout resolved for `world_size` ranks: rules
+// between settings, data, weights, device. All problems together in one UserError.
+void check(spec::Job& job, int64_t world_size);
+
+}  // namespace muster::train

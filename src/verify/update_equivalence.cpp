@@ -1,0 +1,56 @@
+#include "verify/update_equivalence.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/error.h"
+#include "spec/model/parameter_table.h"
+
+namespace muster::verify {
+namespace {
+
+constexpr double kOtherOrders = 64, kCancellation = 2;
+
+double norm_of(const at::Tensor& tensor) { return tensor.to(at::kDouble).norm().item<double>(); }
+
+// The distance of two tensors, as a share of `scale`.
+Check near(const std::string& name, const at::Tensor& expected, const at::Tensor& measured, double scale,
+           double tolerance) {
+  const double distance = norm_of(measured.to(at::kDouble) - expected.to(at::kDouble));
+  Check check{name, distance <= tolerance * scale, norm_of(expected), norm_of(measured), tolerance};
+  if (!check.passed)
+    check.name += fmt::format(" (relative distance {:.3g})", distance / std::max(scale, 1e-300));
+  return check;
+}
+
+}  // namespace
+
+double reduction_tolerance(const std::string& dtype, int64_t summands) {
+  const double roundoff = dtype == "float64" ? 0x1p-53 : 0x1p-24;
+  return roundoff * (static_cast<double>(summands) + kOtherOrders) * kCancellation;
+}
+
+std::vector<Check> update_equivalence(const spec::Job& job, const Witness& one, const std::vector<Witness>& ranks) {
+  const Witness& run = ranks.front();
+  const int64_t summands = job.training.global_batch_size / job.training.micro_batch_size;
+  const double tolerance = reduction_tolerance(job.numerics.compute, summands);
+  const spec::ParameterTable table(job.model);
+  std::vector<Check> checks;
+  checks.push_back(exactly("tokens", one.tokens, run.tokens));
+  checks.push_back(closely("loss", one.loss, run.loss, tolerance));
+  checks.push_back(closely("norm", one.grad_norm, run.grad_norm, tolerance));
+  for (size_t row = 0; row < table.rows().size(); ++row) {
+    const double scale = std::max(norm_of(one.gradients[row]), one.grad_norm / 100);
+    checks.push_back(
+        near("gradient " + table.rows()[row].name, one.gradients[row], run.gradients[row], scale, tolerance));
+  }
+  for (size_t row = 0; row < table.rows().size(); ++row)
+    checks.push_back(near("update " + table.rows()[row].name, one.parameters[row], run.parameters[row],
+                          norm_of(one.parameters[row]) + one.grad_norm / 100, tolerance));
+  for (const Witness& rank : ranks)
+    checks.push_back(exactly(fmt::format("replica rank {} holds rank 0's bits", rank.rank), run.state_hash,
+                           rank.state_hash));
+  return checks;
+}
+
+}  // namespace muster::verify

@@ -1,0 +1,127 @@
+#include "verify/witness.h"
+
+#include "base/hash.h"
+#include "data/dataset.h"
+#include "device/ledger.h"
+#include "spec/model/parameter_table.h"
+#include "telemetry/step_record.h"
+#include "train/rank.h"
+
+namespace muster::verify {
+namespace {
+
+constexpr double kLearningRate = 0.1;
+
+spec::Job with_plain_sgd(spec::Job job) {
+  job.optimizer = {};
+  job.optimizer.name = "sgd";
+  job.optimizer.learning_rate = kLearningRate;
+  job.optimizer.schedule = "constant";
+  job.optimizer.weight_decay = 0;
+  job.optimizer.gradient_clip = 0;
+  return job;
+}
+
+comm::Groups connect(const spec::Job& job, const spec::Mesh& mesh, const comm::World& world) {
+  const auto timeout =
+      std::chrono::milliseconds(static_cast<int64_t>(job.training.collective_timeout_seconds * 1000));
+  return comm::connect(mesh, world, job.training.device, timeout, {timeout});
+}
+
+std::string_view bytes_of(const at::Tensor& tensor) {
+  return {static_cast<const char*>(tensor.const_data_ptr()), tensor.nbytes()};
+}
+
+uint64_t hash_of(const Witness& witness) {
+  uint64_t hash = 0;
+  for (const auto* tensors : {&witness.gradients, &witness.parameters})
+    for (const at::Tensor& tensor : *tensors) hash = hash64(bytes_of(tensor), hash);
+  return hash;
+}
+
+void take_update(Witness& witness, train::Rank& rank, const train::Feed& feed) {
+  const auto copy = [&](const at::Tensor& tensor) { return tensor.detach().cpu().clone(); };
+  const train::StepResult result = rank.run_step(feed, 1, [&](const char* phase, int64_t, int64_t) {
+    if (std::string_view(phase) != "update") return;
+    for (const spec::ParameterRow& row : rank.table().rows())
+      witness.gradients.push_back(copy(rank.parameters().gradient(row)));
+  });
+  for (at::Tensor& gradient : witness.gradients) gradient.div_(static_cast<double>(result.tokens));
+  for (const spec::ParameterRow& row : rank.table().rows())
+    witness.parameters.push_back(copy(rank.parameters().value(row)));
+  witness.loss = result.loss;
+  witness.grad_norm = result.grad_norm;
+  witness.tokens = result.tokens;
+}
+
+fs::path json_file(const fs::path& folder, int64_t rank) { return folder / fmt::format("rank-{}.json", rank); }
+fs::path tensor_file(const fs::path& folder) { return folder / "rank-0.tensors"; }
+
+}  // namespace
+
+Witness testify(const spec::Job& job, const comm::World& world) {
+  const Clock clock;
+  const spec::Mesh mesh = spec::make_mesh(job.layout);
+  const data::Dataset dataset = data::Dataset::open_training(job);
+  const train::Feed feed(job, mesh, world.rank, &dataset);
+  Witness witness;
+  witness.rank = world.rank;
+  comm::Groups groups = connect(job, mesh, world);
+  {
+    train::Rank rank(with_plain_sgd(job), mesh, world.rank, std::move(groups), at::kCPU, clock);
+    take_update(witness, rank, feed);
+    witness.state_hash = hash_of(witness);
+    groups = std::move(rank.groups());
+  }
+  train::Rank rank(job, mesh, world.rank, std::move(groups), at::kCPU, clock);
+  rank.run_step(feed, 1);
+  // The evidence so far is not part of the run whose memory is measured.
+  for (auto* tensors : {&witness.gradients, &witness.parameters})
+    for (const at::Tensor& tensor : *tensors) device::retag(tensor, telemetry::Category::scratch);
+  rank.record_into(&witness.record);
+  rank.run_step(feed, 2);
+  rank.record_into(nullptr);
+  return witness;
+}
+
+void write(const Witness& witness, const fs::path& folder) {
+  Json json;
+  json["loss"] = witness.loss;
+  json["grad_norm"] = witness.grad_norm;
+  json["tokens"] = witness.tokens;
+  json["state_hash"] = witness.state_hash;
+  json["record"] = telemetry::to_json(witness.record);
+  if (witness.rank == 0) {
+    File file = File::create(tensor_file(folder));
+    for (const auto* tensors : {&witness.gradients, &witness.parameters})
+      for (const at::Tensor& tensor : *tensors) file.write_all(bytes_of(tensor));
+    file.close();
+  }
+  write_text(json_file(folder, witness.rank), json.dump());
+}
+
+Witness read(const fs::path& folder, int64_t rank, const spec::Job& job) {
+  const fs::path path = json_file(folder, rank);
+  const Json json = parse_json(read_text(path, int64_t{1} << 30), path.string());
+  Witness witness;
+  witness.rank = rank;
+  witness.loss = json["loss"];
+  witness.grad_norm = json["grad_norm"];
+  witness.tokens = json["tokens"];
+  witness.state_hash = json["state_hash"];
+  witness.record = telemetry::step_record_from_json(json["record"], path.string());
+  if (rank != 0) return witness;
+  const File file = File::open_read(tensor_file(folder));
+  int64_t offset = 0;
+  const auto dtype = job.numerics.compute == "float64" ? at::kDouble : at::kFloat;
+  const spec::ParameterTable table(job.model);
+  for (auto* tensors : {&witness.gradients, &witness.parameters})
+    for (const spec::ParameterRow& row : table.rows()) {
+      tensors->push_back(at::empty(row.shape, dtype));
+      file.read_at(tensors->back().data_ptr(), tensors->back().nbytes(), offset);
+      offset += static_cast<int64_t>(tensors->back().nbytes());
+    }
+  return witness;
+}
+
+}  // namespace muster::verify

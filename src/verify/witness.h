@@ -1,0 +1,33 @@
+// What one rank saw: the evidence that the proofs compare. Taken by running the training program itself.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "base/file.h"
+#include "comm/communicator.h"
+#include "spec/config/job.h"
+#include "telemetry/step_record.h"
+
+namespace muster::verify {
+
+struct Witness {
+  int64_t rank = 0;
+  // One update by plain SGD (no momentum, no decay, no clipping), so that nothing hides a factor.
+  double loss = 0, grad_norm = 0;
+  int64_t tokens = 0;
+  std::vector<at::Tensor> gradients;   // means over the global batch, reduced; by row of the parameter table
+  std::vector<at::Tensor> parameters;  // after the update
+  uint64_t state_hash = 0;             // of gradients and parameters: replicas must agree to the bit
+  // The second step of the job as it stands.
+  telemetry::StepRecord record;
+};
+
+// Collective over the world.
+Witness testify(const spec::Job& job, const comm::World& world);
+
+// A witness as files of `folder`, from a worker to the process that compares. Tensors only for rank 0: the others'
+// are the same to the bit, or the hash tells.
+void write(const Witness& witness, const fs::path& folder);
+Witness read(const fs::path& folder, int64_t rank, const spec::Job& job);
+
+}  // namespace muster::verify

@@ -11,7 +11,8 @@ at::Tensor Executor::empty(at::IntArrayRef shape, Category category, at::ScalarT
 
 void Executor::note(const char* op, Cost cost, double start) {
   const double seconds = is_meta() ? 0 : clock_->seconds() - start;
-  record_->ops.push_back({op, where_, phase_, cost.flops, cost.bytes, is_meta() ? 0 : start, seconds});
+  record_->ops.push_back(
+      {op, where_, phase_, cost.flops, cost.bytes, is_meta() ? 0 : start, seconds, record_->memory.size()});
 }
 
 }  // namespace muster::nn

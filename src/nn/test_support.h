@@ -1,5 +1,5 @@
-// What tests of this room share: agreement within a tolerance that follows from the type, numbers of threads, and
-// tensors that are the same in every run.
+// What tests of this room share: agreement within a tolerance that follows from the type, numbers of threads,
+// and tensors that are the same in every run.
 #pragma once
 #include <ATen/ATen.h>
 #include <ATen/CPUGeneratorImpl.h>
@@ -35,7 +35,8 @@ inline at::Tensor integers(int64_t low, int64_t high, int64_t count, uint64_t se
 }
 
 inline double epsilon(at::ScalarType dtype) {
-  return dtype == at::kDouble ? std::numeric_limits<double>::epsilon() : std::numeric_limits<float>::epsilon();
+  return dtype == at::kDouble ? std::numeric_limits<double>::epsilon()
+                              : std::numeric_limits<float>::epsilon();
 }
 
 // The largest difference, over the largest expected value.
@@ -54,14 +55,16 @@ inline Tensors copies(const Tensors& tensors) {
 inline Tensors in_double(const Tensors& tensors) {
   Tensors result;
   for (const at::Tensor& tensor : tensors)
-    result.push_back(tensor.is_floating_point() ? tensor.to(at::kDouble, false, /*copy=*/true) : tensor.clone());
+    result.push_back(tensor.is_floating_point() ? tensor.to(at::kDouble, false, /*copy=*/true)
+                                                : tensor.clone());
   return result;
 }
 
-// `kernel` and `composite` take the same tensors and write some of them. Every tensor must agree afterwards, inputs too:
-// the kernel with one thread and with two bit for bit, kernel and composite in the tensors' own type with the composite
-// in fp64 within `epsilons` of the type.
-inline void expect_agreement(const Tensors& tensors, double epsilons, const std::function<void(Tensors&)>& kernel,
+// `kernel` and `composite` take the same tensors and write some of them. Every tensor must agree afterwards,
+// inputs too: the kernel with one thread and with two bit for bit, kernel and composite in the tensors' own
+// type with the composite in fp64 within `epsilons` of the type.
+inline void expect_agreement(const Tensors& tensors, double epsilons,
+                             const std::function<void(Tensors&)>& kernel,
                              const std::function<void(Tensors&)>& composite) {
   Tensors one = copies(tensors), two = copies(tensors), own = copies(tensors), reference = in_double(tensors);
   {

@@ -22,7 +22,8 @@ void expect_cross_entropy(const at::Tensor& logits, const at::Tensor& targets, b
   expect_agreement(
       {logits, normal({rows}, at::kDouble, 4), targets}, 16,
       [=](Tensors& t) {
-        kernels::cross_entropy(data<T>(t[0]), data<double>(t[1]), data<int32_t>(t[2]), rows, vocabulary, gradient);
+        kernels::cross_entropy(data<T>(t[0]), data<double>(t[1]), data<int32_t>(t[2]), rows, vocabulary,
+                               gradient);
       },
       [=](Tensors& t) { composite::cross_entropy(t[0], t[1], t[2], gradient); });
 }
@@ -30,7 +31,8 @@ void expect_cross_entropy(const at::Tensor& logits, const at::Tensor& targets, b
 TYPED_TEST(CrossEntropyKernel, LossAndGradient) {
   for (bool gradient : {false, true})
     over_shapes([gradient](int64_t rows, int64_t size) {
-      expect_cross_entropy<TypeParam>(3 * normal({rows, size}, kType<TypeParam>, 1), targets_of(rows, size), gradient);
+      expect_cross_entropy<TypeParam>(3 * normal({rows, size}, kType<TypeParam>, 1), targets_of(rows, size),
+                                      gradient);
     });
 }
 

@@ -19,7 +19,8 @@ Tensors norm_tensors(int64_t rows, int64_t size) {
   for (uint64_t seed = 0; seed < 10; ++seed) {
     const bool by_column = seed == 1 || seed == 2 || seed > 7, by_row = seed == 5 || seed == 6;
     t.push_back(by_column ? normal({size}, kType<T>, seed)
-                          : by_row ? normal({rows}, kType<T>, seed) : normal({rows, size}, kType<T>, seed));
+                : by_row  ? normal({rows}, kType<T>, seed)
+                          : normal({rows, size}, kType<T>, seed));
   }
   t[0] += 3;  // a mean that cancels badly in the one-pass formula
   return t;
@@ -58,8 +59,8 @@ TYPED_TEST(NormKernels, AgainGivesTheSameBits) {
     kernels::rms_norm(data<T>(t[4]), data<T>(t[6]), data<T>(t[0]), data<T>(t[1]), rows, size, kEps);
     kernels::rms_norm_again(data<T>(again), data<T>(t[6]), data<T>(t[0]), data<T>(t[1]), rows, size);
     EXPECT_TRUE(again.equal(t[4]));
-    kernels::layer_norm(data<T>(t[4]), data<T>(t[5]), data<T>(t[6]), data<T>(t[0]), data<T>(t[1]), data<T>(t[2]),
-                        rows, size, kEps);
+    kernels::layer_norm(data<T>(t[4]), data<T>(t[5]), data<T>(t[6]), data<T>(t[0]), data<T>(t[1]),
+                        data<T>(t[2]), rows, size, kEps);
     kernels::layer_norm_again(data<T>(again), data<T>(t[5]), data<T>(t[6]), data<T>(t[0]), data<T>(t[1]),
                               data<T>(t[2]), rows, size);
     EXPECT_TRUE(again.equal(t[4]));
@@ -89,8 +90,9 @@ TYPED_TEST(NormKernels, LayerNormBackward) {
       expect_agreement(
           norm_tensors<T>(rows, size), 64,
           [=](Tensors& t) {
-            kernels::layer_norm_backward(data<T>(t[7]), data<T>(t[8]), data<T>(t[9]), add_w, add_b, data<T>(t[3]),
-                                         data<T>(t[0]), data<T>(t[5]), data<T>(t[6]), data<T>(t[1]), rows, size);
+            kernels::layer_norm_backward(data<T>(t[7]), data<T>(t[8]), data<T>(t[9]), add_w, add_b,
+                                         data<T>(t[3]), data<T>(t[0]), data<T>(t[5]), data<T>(t[6]),
+                                         data<T>(t[1]), rows, size);
           },
           [=](Tensors& t) {
             composite::layer_norm_backward(t[7], t[8], t[9], add_w, add_b, t[3], t[0], t[5], t[6], t[1]);

@@ -52,8 +52,8 @@ TYPED_TEST(RotaryKernels, TurnsBackIntoOtherRows) {
     expect_agreement(
         t, 4,
         [&](Tensors& t) {
-          kernels::rotate_back(data<T>(t[0]), data<T>(t[3]), data<T>(t[1]), data<T>(t[2]), s.rows, kLength, s.heads,
-                               s.head_dim, s.used() + kRest, s.used());
+          kernels::rotate_back(data<T>(t[0]), data<T>(t[3]), data<T>(t[1]), data<T>(t[2]), s.rows, kLength,
+                               s.heads, s.head_dim, s.used() + kRest, s.used());
         },
         [&](Tensors& t) {
           heads_of(t[0], s).copy_(heads_of(t[3], s));

@@ -22,8 +22,8 @@ TYPED_TEST(RowKernels, Embed) {
         expect_agreement(
             t, 1,
             [=](Tensors& t) {
-              kernels::embed(data<T>(t[0]), data<T>(t[1]), positions ? data<T>(t[2]) : nullptr, data<int32_t>(t[3]),
-                             rows, length, size);
+              kernels::embed(data<T>(t[0]), data<T>(t[1]), positions ? data<T>(t[2]) : nullptr,
+                             data<int32_t>(t[3]), rows, length, size);
             },
             [=](Tensors& t) { composite::embed(t[0], t[1], positions ? t[2] : at::Tensor(), t[3], length); });
     }

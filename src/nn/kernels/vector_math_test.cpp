@@ -32,7 +32,8 @@ std::vector<float> samples() {
 
 double ulps(float measured, double right) {
   const float nearest = static_cast<float>(right);
-  const double step = static_cast<double>(std::nextafter(nearest, std::numeric_limits<float>::infinity())) - nearest;
+  const double step =
+      static_cast<double>(std::nextafter(nearest, std::numeric_limits<float>::infinity())) - nearest;
   return std::abs(static_cast<double>(measured) - right) / step;
 }
 
@@ -53,7 +54,8 @@ TEST(Exp, IsWithinTwoUlpsOverItsRange) {
 TEST(Exp, OutsideItsRangeItIsThatOfTheEnds) {
   constexpr float kInfinity = std::numeric_limits<float>::infinity();
   for (const auto exp_all : kBoth) {
-    std::vector<float> x = {-87.31f, -1000.0f, -kInfinity, 88.71f, 1000.0f, kInfinity, kLowest, kHighest, 0.0f, -0.0f};
+    std::vector<float> x = {-87.31f,   -1000.0f, -kInfinity, 88.71f, 1000.0f,
+                            kInfinity, kLowest,  kHighest,   0.0f,   -0.0f};
     exp_all(x.data(), static_cast<int64_t>(x.size()));
     for (size_t i : {0, 1, 2}) EXPECT_EQ(x[i], x[6]);
     for (size_t i : {3, 4, 5}) EXPECT_EQ(x[i], x[7]);

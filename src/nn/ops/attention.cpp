@@ -13,7 +13,8 @@ namespace muster::nn {
 namespace {
 
 // A part of each row as heads: [B, heads, S, D], a view.
-at::Tensor heads_of(const at::Tensor& rows_NE, int64_t length, int64_t first, int64_t heads, int64_t head_dim) {
+at::Tensor heads_of(const at::Tensor& rows_NE, int64_t length, int64_t first, int64_t heads,
+                    int64_t head_dim) {
   return rows_NE.narrow(1, first, heads * head_dim).view({-1, length, heads, head_dim}).transpose(1, 2);
 }
 
@@ -39,21 +40,23 @@ at::ScalarType statistics_type(const at::Tensor& x) {
 }
 
 // Writes a gradient by heads into its part of the rows, rotated back where a table is given.
-void pack(at::Tensor qkv_NE, int64_t first, const at::Tensor& d_BHSD, int64_t length, const RotaryTable* table) {
+void pack(at::Tensor qkv_NE, int64_t first, const at::Tensor& d_BHSD, int64_t length,
+          const RotaryTable* table) {
   const int64_t heads = d_BHSD.size(1), head_dim = d_BHSD.size(3), rows = qkv_NE.size(0);
   at::Tensor part = heads_of(qkv_NE, length, first, heads, head_dim);
   const at::Tensor d_BSHD = d_BHSD.transpose(1, 2);
   if (!table || !part.is_cpu() || !d_BSHD.is_contiguous()) {
     part.copy_(d_BHSD);
     if (table)
-      composite::rotate(qkv_NE.narrow(1, first, heads * head_dim).view({rows, heads, head_dim}), table->cos_LD,
-                        table->sin_LD, /*back=*/true);
+      composite::rotate(qkv_NE.narrow(1, first, heads * head_dim).view({rows, heads, head_dim}),
+                        table->cos_LD, table->sin_LD, /*back=*/true);
     return;
   }
   with_type(qkv_NE, [&](auto zero) {
     using T = decltype(zero);
-    kernels::rotate_back(data<T>(qkv_NE) + first, data<T>(d_BSHD), data<T>(table->cos_LD), data<T>(table->sin_LD),
-                         rows, length, heads, head_dim, qkv_NE.size(1), heads * head_dim);
+    kernels::rotate_back(data<T>(qkv_NE) + first, data<T>(d_BSHD), data<T>(table->cos_LD),
+                         data<T>(table->sin_LD), rows, length, heads, head_dim, qkv_NE.size(1),
+                         heads * head_dim);
   });
 }
 
@@ -64,12 +67,13 @@ void rotate(Executor& run, at::Tensor qkv_NE, const HeadShape& shape, const Rota
   const Cost cost{0, 2 * rows * heads * shape.head_dim * static_cast<int64_t>(qkv_NE.element_size())};
   run.run("rotary", cost, [&] {
     if (!qkv_NE.is_cpu())
-      return composite::rotate(qkv_NE.narrow(1, 0, heads * shape.head_dim).view({rows, heads, shape.head_dim}),
-                               table.cos_LD, table.sin_LD, /*back=*/false);
+      return composite::rotate(
+          qkv_NE.narrow(1, 0, heads * shape.head_dim).view({rows, heads, shape.head_dim}), table.cos_LD,
+          table.sin_LD, /*back=*/false);
     with_type(qkv_NE, [&](auto zero) {
       using T = decltype(zero);
-      kernels::rotate(data<T>(qkv_NE), data<T>(table.cos_LD), data<T>(table.sin_LD), rows, table.cos_LD.size(0), heads,
-                      shape.head_dim, qkv_NE.size(1));
+      kernels::rotate(data<T>(qkv_NE), data<T>(table.cos_LD), data<T>(table.sin_LD), rows,
+                      table.cos_LD.size(0), heads, shape.head_dim, qkv_NE.size(1));
     });
   });
 }
@@ -80,22 +84,23 @@ AttentionOutput attention(Executor& run, const at::Tensor& qkv_NE, int64_t lengt
   const Cost cost{2 * causal_flops(rows, length, shape), static_cast<int64_t>(qkv_NE.nbytes())};
   if (run.is_meta()) {
     result.out_NQ = run.empty({rows, shape.q_size()}, Category::activations);
-    result.lse_BQS = run.empty({rows / length, shape.query_heads, length}, Category::activations,
-                               statistics_type(qkv_NE));
+    result.lse_BQS =
+        run.empty({rows / length, shape.query_heads, length}, Category::activations, statistics_type(qkv_NE));
   }
   run.run("attention", cost, [&] {
     const Heads heads = split(qkv_NE, length, shape);
-    auto [out_BQSD, lse_BQS] = at::_scaled_dot_product_flash_attention_for_cpu(heads.q_BQSD, heads.k_BKSD,
-                                                                               heads.v_BKSD, 0.0, /*is_causal=*/true);
+    auto [out_BQSD, lse_BQS] = at::_scaled_dot_product_flash_attention_for_cpu(
+        heads.q_BQSD, heads.k_BKSD, heads.v_BKSD, 0.0, /*is_causal=*/true);
     result = {out_BQSD.transpose(1, 2).reshape({rows, shape.q_size()}), lse_BQS};
+    device::retag(result.out_NQ, Category::activations);
+    device::retag(result.lse_BQS, Category::activations);
   });
-  device::retag(result.out_NQ, Category::activations);
-  device::retag(result.lse_BQS, Category::activations);
   return result;
 }
 
-void attention_backward(Executor& run, at::Tensor qkv_NE, const AttentionOutput& saved, const at::Tensor& dout_NQ,
-                        int64_t length, const HeadShape& shape, const RotaryTable& table) {
+void attention_backward(Executor& run, at::Tensor qkv_NE, const AttentionOutput& saved,
+                        const at::Tensor& dout_NQ, int64_t length, const HeadShape& shape,
+                        const RotaryTable& table) {
   const int64_t rows = qkv_NE.size(0), sequences = rows / length;
   at::Tensor dq_BQSD, dk_BKSD, dv_BKSD;
   if (run.is_meta()) {
@@ -108,10 +113,12 @@ void attention_backward(Executor& run, at::Tensor qkv_NE, const AttentionOutput&
   run.run("attention_backward", cost, [&] {
     const Heads heads = split(qkv_NE, length, shape);
     std::tie(dq_BQSD, dk_BKSD, dv_BKSD) = at::_scaled_dot_product_flash_attention_for_cpu_backward(
-        heads_of(dout_NQ, length, 0, shape.query_heads, shape.head_dim), heads.q_BQSD, heads.k_BKSD, heads.v_BKSD,
-        heads_of(saved.out_NQ, length, 0, shape.query_heads, shape.head_dim), saved.lse_BQS, 0.0, /*is_causal=*/true);
+        heads_of(dout_NQ, length, 0, shape.query_heads, shape.head_dim), heads.q_BQSD, heads.k_BKSD,
+        heads.v_BKSD, heads_of(saved.out_NQ, length, 0, shape.query_heads, shape.head_dim), saved.lse_BQS,
+        0.0, /*is_causal=*/true);
+    for (const at::Tensor& gradient : {dq_BQSD, dk_BKSD, dv_BKSD})
+      device::retag(gradient, Category::temporary);
   });
-  for (const at::Tensor& gradient : {dq_BQSD, dk_BKSD, dv_BKSD}) device::retag(gradient, Category::temporary);
   run.run("rotary_backward", {0, 2 * static_cast<int64_t>(qkv_NE.nbytes())}, [&] {
     const RotaryTable* turn = table.defined() ? &table : nullptr;
     pack(qkv_NE, 0, dq_BQSD, length, turn);

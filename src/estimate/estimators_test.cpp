@@ -193,6 +193,19 @@ TEST(Estimators, DenseStatesAgreeWithMegatronUpToStageOne) {
   EXPECT_GT(compared, 30);
 }
 
+TEST(Estimators, TotalsAgreeWithMegatronWhereNoReasonApplies) {
+  int compared = 0;
+  for (Configuration& c : configurations()) {
+    const Layout layout = layout_of(c);
+    if (reasons(c).find_first_of("ZFSAGED") != std::string::npos) continue;
+    const DeviceMemory memory = ours(c, layout);
+    const double total = state_gib(memory) + static_cast<double>(memory.activations + memory.head) / kGib;
+    EXPECT_NEAR(total, *c.value("Megatron-LM total_memory"), 0.01 * total) << c.row["cfg_id"];
+    ++compared;
+  }
+  EXPECT_EQ(compared, 7);
+}
+
 TEST(Estimators, Z_MegatronPricesEveryStageAsTheFirst) {
   Configuration first = find("C24"), second = find("C25"), third = find("C26");
   const std::string field = "Megatron-LM weight_and_optimizer_memory";

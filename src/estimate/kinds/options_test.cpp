@@ -4,6 +4,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <set>
+
+#include "base/file.h"
 #include "base/json.h"
 #include "estimate/kinds/kind.h"
 #include "estimate/kinds/numbers.h"
@@ -80,8 +83,9 @@ TEST(Requests, WordsThatAreNotOptions) {
   EXPECT_THAT(refusal({"throughput", "--params", "7", "--device", "h101"}), HasSubstr("h100-sxm"));
 }
 
-TEST(Requests, EveryKindAnswersInBothForms) {
-  const std::vector<std::vector<std::string>> requests = {
+// Requests that together reach every part of every answer.
+std::vector<std::vector<std::string>> wide_requests() {
+  return {
       {"memory", "--preset", "llama2-70b", "--gpus", "8", "--memory", "192GiB", "--suggest", "--explain",
        "--kv-cache"},
       {"memory", "--list-presets"},
@@ -91,8 +95,38 @@ TEST(Requests, EveryKindAnswersInBothForms) {
       {"checkpoint", "--params", "70", "--bandwidth", "10", "--nodes", "64", "--node-mtbf-hours", "10000"},
       {"straggler", "--ranks", "8", "--sigma", "0.1"},
       {"throughput", "--preset", "gpt2-124m", "--tokens-per-second", "1000"},
-      {"batch", "--global=64", "--data=4", "--micro=2", "--sequence=1024"}};
-  for (auto request : requests) {
+      {"batch", "--global=64", "--data=4", "--micro=2", "--sequence=1024"},
+      {"memory", "--preset", "llama2-7b", "--gpus", "8", "--pipeline", "4"},
+      {"collective", "--gpus", "8", "--bw", "50", "--latency", "8", "--params", "7", "--step-ms", "900",
+       "--layer-ratio", "--hidden", "4096"},
+      {"collective", "--gpus", "8", "--bw", "50", "--latency", "8", "--preset", "llama2-7b",
+       "--tensor-parallel", "--decode"},
+      {"pipeline", "--stages", "4", "--micro-batches", "8", "--stage-ms", "40,42,55,40"},
+      {"checkpoint", "--params", "70", "--bandwidth", "10", "--every-min", "30"},
+      {"throughput", "--preset", "llama3-8b", "--sequence", "8192", "--peak-tflops", "989", "--mfu", "0.4",
+       "--tokens", "1e12"}};
+}
+
+void collect_keys(const Json& json, std::set<std::string>& keys) {
+  if (json.is_object())
+    for (const auto& [key, value] : json.items()) keys.insert(key);
+  if (json.is_structured())
+    for (const Json& value : json) collect_keys(value, keys);
+}
+
+TEST(Requests, TheDocumentNamesEveryKey) {
+  const std::string document = read_text(SOURCE_ROOT "/docs/estimate.md");
+  std::set<std::string> keys;
+  for (auto request : wide_requests()) {
+    request.push_back("--json");
+    collect_keys(parse_json(run(request), "answer"), keys);
+  }
+  EXPECT_GT(keys.size(), 90u);
+  for (const std::string& key : keys) EXPECT_THAT(document, HasSubstr("`" + key + "`"));
+}
+
+TEST(Requests, EveryKindAnswersInBothForms) {
+  for (auto request : wide_requests()) {
     SCOPED_TRACE(request[0]);
     EXPECT_GT(run(request).size(), 50u);
     request.push_back("--json");

@@ -53,6 +53,7 @@ TEST(Json, RefusesDepthAndDuplicates) {
   EXPECT_THROW(parse_json(R"({"a":1,"a":2})", "t"), WorldError);
   EXPECT_THROW(parse_json(std::string(100000, '['), "t"), WorldError);
   EXPECT_THROW(parse_json("{} x", "t"), WorldError);
+  EXPECT_THROW(parse_json("[1e505]", "t"), WorldError);
 }
 
 TEST(Errors, ProblemsComeTogether) {

@@ -21,7 +21,7 @@ Json parse_json(std::string_view text, const std::string& name, int most_depth) 
   };
   try {
     return Json::parse(text, watch);
-  } catch (const Json::parse_error& error) {
+  } catch (const Json::exception& error) {
     refuse(error.what());
   }
   return {};

@@ -144,6 +144,7 @@ TEST(HfConfig, FindsEveryProblemOfAnUntrustedFile) {
   EXPECT_THAT(complaint("[]"), HasSubstr("c.json: must hold one JSON object"));
   EXPECT_THAT(complaint(std::string(1000000, '[')), HasSubstr("nested deeper"));
   EXPECT_THAT(complaint("{\"model_type\": \"lla"), HasSubstr("not acceptable JSON"));
+  EXPECT_THAT(complaint(R"({"rope_theta": 1e505})"), HasSubstr("not acceptable JSON"));
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 // What a person is told when ranks disagree, do not come, or cannot meet.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <thread>
@@ -94,9 +95,9 @@ TEST(B038, unequal_roots_and_reductions) {
   const auto from = [](int64_t root) {
     return [root](Communicator& data) { data.broadcast(at::zeros({4}), root).wait(); };
   };
-  expect_mismatch(from(0), from(1), "broadcast root 0", "broadcast root 1");
+  expect_mismatch(from(0), from(1), "broadcast root 0 Float [4]", "broadcast root 1 Float [4]");
   const Calls most = [](Communicator& data) { data.all_reduce(at::zeros({4}), Reduce::maximum).wait(); };
-  expect_mismatch(most, reduce({4}), "all_reduce maximum", "all_reduce sum");
+  expect_mismatch(most, reduce({4}), "all_reduce maximum Float [4]", "all_reduce sum Float [4]");
 }
 
 TEST(B038, the_same_operations_in_another_order) {
@@ -169,13 +170,20 @@ TEST(Failure, a_collective_ends_at_its_timeout) {
 }
 
 TEST(Failure, ranks_that_did_not_come_to_the_start_are_named) {
-  c10d::HashStore store;
   World world;
   world.size = 4;
   world.master_port = 29500;
+  c10d::HashStore store;
   const auto failure = failure_of([&] { wait_for_all(store, world, 200ms); });
   ASSERT_TRUE(failure.has_value());
   EXPECT_THAT(failure->text, HasSubstr("ranks 1-3 of 4 did not come to 127.0.0.1:29500"));
+
+  const int file = ::memfd_create("store", MFD_CLOEXEC);
+  world.store_file = fmt::format("/proc/self/fd/{}", file);
+  const auto local = failure_of([&] { wait_for_all(*join_store(world, 200ms), world, 200ms); });
+  ::close(file);
+  ASSERT_TRUE(local.has_value());
+  EXPECT_THAT(local->text, HasSubstr("ranks 1-3 of 4 did not come to this host's launcher"));
 }
 
 World joining(int port) {
@@ -224,7 +232,7 @@ TEST(Failure, a_listener_that_is_no_store_is_named_in_time) {
   const Bound silent = bind_to("127.0.0.1", 0);
   const auto begin = std::chrono::steady_clock::now();
   const auto failure = failure_of([&] { join_store(joining(silent.port), 1s); });
-  EXPECT_LT(std::chrono::steady_clock::now() - begin, 12s);
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, 3s);
   ::close(silent.fd);
   ASSERT_TRUE(failure.has_value());
   EXPECT_THAT(failure->text, HasSubstr("127.0.0.1:" + std::to_string(silent.port)));

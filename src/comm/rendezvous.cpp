@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <future>
+#include <thread>
 #include <torch/csrc/distributed/c10d/FileStore.hpp>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
@@ -18,16 +20,23 @@ using std::chrono::milliseconds;
 
 using Store = c10::intrusive_ptr<c10d::Store>;
 
+// A stranger at the port may accept and then say nothing, which c10d waits for without end: hence a thread,
+// left behind where that happens.
 Store open_tcp(const std::string& host, const c10d::TCPStoreOptions& options) {
+  std::packaged_task<Store()> open([=] { return c10::make_intrusive<c10d::TCPStore>(host, options); });
+  std::future<Store> opened = open.get_future();
+  std::thread(std::move(open)).detach();
+  std::string reason = "it accepts and does not answer";
   try {
-    return c10::make_intrusive<c10d::TCPStore>(host, options);
+    if (opened.wait_for(options.timeout) == std::future_status::ready) return opened.get();
   } catch (const std::exception& error) {
     const std::string text = error.what();
-    throw WorldError(WorldError::Kind::timeout,
-                     fmt::format("no store of a job answers at {}:{} within {}: {}", host, options.port,
-                                 format_seconds(std::chrono::duration<double>(options.timeout).count()),
-                                 text.substr(0, text.find('\n'))));
+    reason = text.substr(0, text.find('\n'));
   }
+  throw WorldError(
+      WorldError::Kind::timeout,
+      fmt::format("no store of a job at {}:{} within {}: {}", host, options.port,
+                  format_seconds(std::chrono::duration<double>(options.timeout).count()), reason));
 }
 
 Store connect_tcp(const std::string& host, int port, milliseconds timeout) {

@@ -97,13 +97,13 @@ void wait_for_all(c10d::Store& store, const World& world, milliseconds timeout) 
     store.set(joined_key(world.rank), "1");
     if (store.add("joined/count", 1) == world.size) store.set(all, "1");
     store.wait({all}, timeout);
-  } catch (const c10::DistStoreError&) {
+  } catch (const c10::DistNetworkError&) {
+    throw WorldError(WorldError::Kind::peer_lost, "lost the store at " + place(world));
+  } catch (const c10::Error&) {  // each store has a type of its own for a wait that ended
     throw WorldError(WorldError::Kind::timeout,
                      fmt::format("ranks {} of {} did not come to {} within {}",
                                  list_ranks(missing_ranks(store, world.size)), world.size, place(world),
                                  format_seconds(std::chrono::duration<double>(timeout).count())));
-  } catch (const c10::DistError&) {
-    throw WorldError(WorldError::Kind::peer_lost, "lost the store at " + place(world));
   }
 }
 

@@ -26,22 +26,19 @@ void synchronize() {
   c10::cuda::getCurrentCUDAStream().synchronize();
 }
 
-int64_t of_all_pools(const caching::StatArray& statistic, int64_t caching::Stat::*figure) {
-  return statistic[static_cast<size_t>(caching::StatType::AGGREGATE)].*figure;
-}
-
 GpuMemory memory(int index) {
   const auto device = static_cast<c10::DeviceIndex>(index);
   const c10::cuda::CUDAGuard guard(device);
   size_t free = 0, total = 0;
   C10_CUDA_CHECK(cudaMemGetInfo(&free, &total));
-  const caching::DeviceStats statistics = caching::getDeviceStats(device);
+  const auto statistics = caching::getDeviceStats(device);
+  constexpr auto kAllPools = static_cast<size_t>(c10::CachingAllocator::StatType::AGGREGATE);
   GpuMemory memory;
   memory.total = static_cast<int64_t>(total);
   memory.free = static_cast<int64_t>(free);
-  memory.allocated = of_all_pools(statistics.allocated_bytes, &caching::Stat::current);
-  memory.peak = of_all_pools(statistics.allocated_bytes, &caching::Stat::peak);
-  memory.reserved = of_all_pools(statistics.reserved_bytes, &caching::Stat::current);
+  memory.allocated = statistics.allocated_bytes[kAllPools].current;
+  memory.peak = statistics.allocated_bytes[kAllPools].peak;
+  memory.reserved = statistics.reserved_bytes[kAllPools].current;
   return memory;
 }
 

@@ -358,8 +358,10 @@ TEST(Guide, Pipelines) {
   expect_on_line(page, "efficiency", {part["s8_m8"]["efficiency_pct"]});
   expect_on_line(page, "micro-batches for 90 %",
                  {part["s8_m8"]["micro_batches_for_90pct"], part["s8_m8"]["times_stages"]});
-  expect_on_line(printed("pipeline --stages 4 --micro-batches 12"), "bubble over ideal", {"0.250"});
-  expect_on_line(printed("pipeline --stages 32 --micro-batches 32"), "bubble of capacity", {"49.2"});
+  expect_on_line(printed("pipeline --stages 4 --micro-batches 12"), "bubble over ideal",
+                 {part["s4_m12_overhead"]});
+  expect_on_line(printed("pipeline --stages 32 --micro-batches 32"), "bubble of capacity",
+                 {part["s32_m32_bubble_about"]});
   const std::string sixteen = printed("pipeline --stages 16 --micro-batches 16");
   expect_on_line(sixteen, "efficiency", {part["s16_m16_efficiency_pct"]});
   expect_on_line(sixteen, "micro-batches for 90 %", {part["s16_micro_batches_for_90pct"]});

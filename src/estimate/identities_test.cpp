@@ -59,6 +59,32 @@ TEST(Identities, HierarchyIsTheRingWhereThereIsOneTier) {
             flat_all_reduce(16, 8, 1e8, kLink, between).seconds());
 }
 
+TEST(Collectives, TimesByHand) {
+  const LinkModel between = {15e-6, 25e9};
+  const double s = 1e8;
+  const auto time = [&](Collective op, Algorithm algorithm) {
+    return collective_time(op, algorithm, 8, s, kLink).seconds();
+  };
+  EXPECT_DOUBLE_EQ(time(Collective::all_reduce, Algorithm::ring), 14 * 8e-6 + 1.75 * s / 50e9);
+  EXPECT_DOUBLE_EQ(time(Collective::all_to_all, Algorithm::ring), 7 * 8e-6 + 0.875 * s / 50e9);
+  EXPECT_DOUBLE_EQ(time(Collective::p2p, Algorithm::ring), 8e-6 + s / 50e9);
+  EXPECT_DOUBLE_EQ(time(Collective::all_reduce, Algorithm::tree), 6 * 8e-6 + 2 * s / 50e9);
+  EXPECT_DOUBLE_EQ(time(Collective::broadcast, Algorithm::tree), 3 * 8e-6 + s / 50e9);
+  EXPECT_DOUBLE_EQ(time(Collective::all_reduce, Algorithm::one_shot), 8e-6 + 7 * s / 50e9);
+  EXPECT_DOUBLE_EQ(time(Collective::all_gather, Algorithm::one_shot), 8e-6 + 0.875 * s / 50e9);
+  EXPECT_DOUBLE_EQ(hierarchical_all_reduce(4, 8, s, kLink, between).seconds(),
+                   14 * 8e-6 + 1.75 * s / 50e9 + 6 * 15e-6 + 1.5 * (s / 8) / 25e9);
+  EXPECT_DOUBLE_EQ(flat_all_reduce(4, 8, s, kLink, between).seconds(), 62 * 15e-6 + 62.0 / 32 * s / 25e9);
+  // A network as fast as the node's links: one ring moves each byte twice, the hierarchy 2 + 2/8 times.
+  EXPECT_GT(hierarchical_all_reduce(4, 8, 1e10, kLink, kLink).seconds(),
+            flat_all_reduce(4, 8, 1e10, kLink, kLink).seconds());
+}
+
+TEST(Memory, ZeroVolumes) {
+  const int expected[] = {2, 2, 2, 3};
+  for (int zero = 0; zero <= 3; ++zero) EXPECT_EQ(zero_volume(zero), expected[zero]);
+}
+
 TEST(Identities, BucketsKeepTheTransferAndMultiplyTheLatency) {
   const auto whole = bucketed_all_reduce(16, 14e9, 14e9, kLink);
   const auto cut = bucketed_all_reduce(16, 14e9, 1e9, kLink);

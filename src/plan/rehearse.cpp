@@ -28,7 +28,8 @@ double model_flops_per_step(const spec::Job& job) {
 Rehearsal rehearse(const spec::Job& job, int64_t rank) {
   const spec::Mesh mesh = spec::make_mesh(job.layout);
   if (rank < 0 || rank >= mesh.world_size())
-    throw UserError({"--rank", std::to_string(rank), fmt::format("must be a rank of the world of {}", mesh.world_size()),
+    throw UserError({"--rank", std::to_string(rank),
+                     fmt::format("must be a rank of the world of {}", mesh.world_size()),
                      fmt::format("name one from 0 to {}", mesh.world_size() - 1)});
   device::install_ledgers();
   const Clock clock;
@@ -36,9 +37,10 @@ Rehearsal rehearse(const spec::Job& job, int64_t rank) {
   const train::Feed feed(job, mesh, rank, nullptr);
 
   Rehearsal result{rank, mesh.world_size(), coordinates(mesh, rank), {}, {}, 0, 0};
-  program.record_into(&result.record);
-  program.run_step(feed, 1);
-  program.record_into(nullptr);
+  {
+    const train::Rank::Recording recording(program, result.record);
+    program.run_step(feed, 1);
+  }
   result.memory = telemetry::memory_figures(result.record);
   result.hardware_flops = result.record.hardware_flops();
   result.model_flops = model_flops_per_step(job) / static_cast<double>(mesh.world_size());
@@ -77,13 +79,17 @@ std::string to_text(const Rehearsal& rehearsal) {
 
   Table messages({"axis", "op", "messages a step", "bytes", ""});
   for (const telemetry::MessageTotal& total : rehearsal.record.message_totals())
-    messages.add({total.axis, total.op, format_exact(total.count), format_exact(total.bytes), format_bytes(total.bytes)});
+    messages.add({total.axis, total.op, format_exact(total.count), format_exact(total.bytes),
+                  format_bytes(total.bytes)});
 
-  std::string text = fmt::format("rank {} of {}  {}\n\n{}\npeak at: {}\n\n", rehearsal.rank, rehearsal.world_size,
-                                 rehearsal.coordinate.dump(), bytes.text(), memory.peak_at);
-  text += rehearsal.record.messages.empty() ? std::string("no messages: every axis has one rank\n") : messages.text();
-  text += fmt::format("\nFLOPs of one step on this rank: model {} (causal attention, no recomputation), hardware {}\n",
-                      format_flops(rehearsal.model_flops), format_flops(rehearsal.hardware_flops));
+  std::string text =
+      fmt::format("rank {} of {}  {}\n\n{}\npeak at: {}\n\n", rehearsal.rank, rehearsal.world_size,
+                  rehearsal.coordinate.dump(), bytes.text(), memory.peak_at);
+  text += rehearsal.record.messages.empty() ? std::string("no messages: every axis has one rank\n")
+                                            : messages.text();
+  text += fmt::format(
+      "\nFLOPs of one step on this rank: model {} (causal attention, no recomputation), hardware {}\n",
+      format_flops(rehearsal.model_flops), format_flops(rehearsal.hardware_flops));
   return text;
 }
 

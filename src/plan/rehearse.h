@@ -9,11 +9,11 @@ namespace muster::plan {
 
 struct Rehearsal {
   int64_t rank = 0, world_size = 1;
-  Json coordinate;                     // {"data": 1, ...} by axis
-  telemetry::StepRecord record;        // of one step; times are 0
+  Json coordinate;               // {"data": 1, ...} by axis
+  telemetry::StepRecord record;  // of one step; times are 0
   telemetry::MemoryFigures memory;
-  double model_flops = 0;              // of this rank's share of a step (DESIGN section 5)
-  double hardware_flops = 0;           // that ran on this rank
+  double model_flops = 0;     // of this rank's share of a step (DESIGN section 5)
+  double hardware_flops = 0;  // that ran on this rank
 };
 
 // `job` is resolved (resolve_layout). Takes milliseconds, and memory for shapes alone.
@@ -24,7 +24,8 @@ Json to_json(const Rehearsal& rehearsal);
 // The same for a person.
 std::string to_text(const Rehearsal& rehearsal);
 
-// Model FLOPs of one step over all ranks: forward and twice that for backward, attention causal, recomputation never.
+// Model FLOPs of one step over all ranks: forward and twice that for backward, attention causal,
+// recomputation never.
 double model_flops_per_step(const spec::Job& job);
 
 }  // namespace muster::plan

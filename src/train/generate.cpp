@@ -50,7 +50,8 @@ void generate(nn::Executor& run, nn::Transformer& model, std::vector<int32_t> id
               const SamplingOptions& options, const std::function<bool(int32_t)>& token) {
   for (int64_t draw = 0; draw < options.tokens; ++draw) {
     const auto length = std::min<int64_t>(context, static_cast<int64_t>(ids.size()));
-    const at::Tensor host = at::from_blob(ids.data() + ids.size() - static_cast<size_t>(length), {length}, at::kInt);
+    const at::Tensor host =
+        at::from_blob(ids.data() + ids.size() - static_cast<size_t>(length), {length}, at::kInt);
     const at::Tensor logits = model.next_token_logits(run, host.clone().to(run.device()));
     ids.push_back(sample_token(logits, options, static_cast<uint64_t>(draw)));
     if (!token(ids.back())) return;

@@ -6,10 +6,14 @@
 namespace muster::train {
 namespace {
 
-// The step whose every operator, message and byte is kept: the second, when nothing happens for the first time.
-int64_t recorded_step(const spec::Job& job) { return std::min<int64_t>(2, job.training.steps); }
+// The step whose every operator, message and byte is kept: the second, when nothing happens for the first
+// time.
+int64_t recorded_step(const spec::Job& job) {
+  return std::min<int64_t>(2, job.training.steps);
+}
 
-telemetry::StepMetrics to_metrics(const StepResult& result, const spec::Job& job, int64_t step, double seconds) {
+telemetry::StepMetrics to_metrics(const StepResult& result, const spec::Job& job, int64_t step,
+                                  double seconds) {
   telemetry::StepMetrics m;
   m.step = step;
   m.loss = result.loss;
@@ -27,7 +31,9 @@ telemetry::StepMetrics to_metrics(const StepResult& result, const spec::Job& job
 
 void save_final_weights(Rank& rank, const spec::Job& job, const RunFolder& folder) {
   checkpoint::save_weights(folder.weights(), job.model, rank.executor().dtype(),
-                           [&](const spec::ParameterRow& row) { return rank.parameters().value(rank.table().row(row.name)).cpu(); });
+                           [&](const spec::ParameterRow& row) {
+                             return rank.parameters().value(rank.table().row(row.name)).cpu();
+                           });
 }
 
 }  // namespace
@@ -42,24 +48,26 @@ telemetry::RunSummary train(Rank& rank, const spec::Job& job, const data::Datase
   std::optional<Reporter> reporter;
   if (options.folder) reporter.emplace(job, rank, options, log);
   const double hardware_flops =
-      options.rehearsed ? options.rehearsed->hardware_flops() * static_cast<double>(rank.mesh().world_size()) : 0;
+      options.rehearsed ? options.rehearsed->hardware_flops() * static_cast<double>(rank.mesh().world_size())
+                        : 0;
 
   for (int64_t step = 1; step <= job.training.steps; ++step) {
-    const bool recorded = step == recorded_step(job);
-    if (recorded) rank.record_into(&measured);
+    std::optional<Rank::Recording> recording;
+    if (step == recorded_step(job)) recording.emplace(rank, measured);
     ledger.reset_peak();
     const double start = clock.seconds();
     const StepResult result = rank.run_step(feed, step, options.observe);
     telemetry::StepMetrics metrics = to_metrics(result, job, step, clock.seconds() - start);
     metrics.peak_bytes = ledger.peak();
-    if (recorded) rank.record_into(nullptr);
+    recording.reset();
 
     const int64_t every = job.training.evaluate_every;
     if (validation && every > 0 && (step % every == 0 || step == job.training.steps)) {
       const double evaluation_start = clock.seconds();
       if (options.observe) options.observe("evaluate", step, 0);
       metrics.validation_loss = rank.evaluate(validation_feed, job.training.evaluate_batches);
-      if (reporter) reporter->evaluation_done(step, *metrics.validation_loss, clock.seconds() - evaluation_start);
+      if (reporter)
+        reporter->evaluation_done(step, *metrics.validation_loss, clock.seconds() - evaluation_start);
     }
     if (reporter) reporter->step_done(metrics, hardware_flops);
   }

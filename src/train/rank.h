@@ -35,9 +35,6 @@ class Rank {
   // The mean loss over the target tokens of `batches` global batches, from batch 0. Collective over the mesh.
   double evaluate(const Feed& feed, int64_t batches);
 
-  // From now on operators, messages and memory are written into `record`, or nowhere for nullptr.
-  void record_into(telemetry::StepRecord* record);
-
   const spec::Mesh& mesh() const { return mesh_; }
   int64_t number() const { return number_; }
   nn::Executor& executor() { return run_; }
@@ -46,6 +43,18 @@ class Rank {
   const spec::ParameterTable& table() const { return table_; }
   const Optimizer& optimizer() const { return *optimizer_; }
   comm::Groups& groups() { return groups_; }
+
+  // While it lives, operators, messages and memory are written into `record`.
+  class Recording {
+   public:
+    Recording(Rank& rank, telemetry::StepRecord& record);
+    ~Recording();
+    Recording(const Recording&) = delete;
+    Recording& operator=(const Recording&) = delete;
+
+   private:
+    Rank& rank_;
+  };
 
  private:
   struct InFlight;

@@ -26,10 +26,15 @@ std::string peak_source(const spec::Hardware& hardware) {
 }  // namespace
 
 Reporter::Reporter(const spec::Job& job, Rank& rank, const LoopOptions& options, const Log& log)
-    : job_(job), rank_(rank), options_(options), log_(log), peak_flops_(options.hardware.peak(job.numerics.compute)) {
+    : job_(job),
+      rank_(rank),
+      options_(options),
+      log_(log),
+      peak_flops_(options.hardware.peak(job.numerics.compute)) {
   // A CPU rank runs on its threads, and the file's peak is that of the machine's cores.
   if (peak_flops_ && job.training.device == "cpu")
-    *peak_flops_ *= static_cast<double>(at::get_num_threads()) / static_cast<double>(std::thread::hardware_concurrency());
+    *peak_flops_ *=
+        static_cast<double>(at::get_num_threads()) / static_cast<double>(std::thread::hardware_concurrency());
   if (options.folder) {
     sinks_.push_back(telemetry::make_jsonl_sink(options.folder->metrics(), log));
     sinks_.push_back(telemetry::make_tensorboard_sink(options.folder->path, log));
@@ -64,13 +69,28 @@ telemetry::RunSummary Reporter::describe() const {
 }
 
 void Reporter::say_start() {
-  log_.info("{} with {} parameters, {} on {} ranks of {} ({} threads each), {} sequences of {} a step", summary_.family,
-            format_count(static_cast<double>(summary_.parameters)), summary_.layout, summary_.world_size,
-            summary_.device, summary_.threads, summary_.global_batch_size, summary_.sequence_length);
+  log_.info("{} with {} parameters, {} on {} ranks of {} ({} threads each), {} sequences of {} a step",
+            summary_.family, format_count(static_cast<double>(summary_.parameters)), summary_.layout,
+            summary_.world_size, summary_.device, summary_.threads, summary_.global_batch_size,
+            summary_.sequence_length);
   log_.info("{}", summary_.mfu_convention);
   if (rehearsed_memory_)
     log_.info("rehearsed: {} persistent, peak {} at {}", format_bytes(rehearsed_memory_->persistent()),
               format_bytes(rehearsed_memory_->peak_bytes), rehearsed_memory_->peak_at);
+}
+
+std::optional<double> Reporter::share_of_peak(double flops, double seconds) {
+  if (peak_is_wrong_) return std::nullopt;
+  try {
+    return telemetry::utilisation(flops, seconds, summary_.world_size, peak_flops_);
+  } catch (const Bug& error) {
+    peak_is_wrong_ = true;
+    log_.error(
+        "MFU is left out from here on: {}; the peak of hardware \"{}\" ({}) is too low, `muster probe` "
+        "measures it",
+        error.what(), job_.hardware.name, summary_.peak_source);
+    return std::nullopt;
+  }
 }
 
 void Reporter::step_done(telemetry::StepMetrics metrics, double hardware_flops) {
@@ -79,9 +99,8 @@ void Reporter::step_done(telemetry::StepMetrics metrics, double hardware_flops) 
     first_step_seconds_ = now - metrics.step_seconds;
     summary_.first_loss = metrics.loss;
   }
-  const auto devices = summary_.world_size;
-  metrics.mfu = telemetry::utilisation(options_.model_flops, metrics.step_seconds, devices, peak_flops_);
-  metrics.hfu = telemetry::utilisation(hardware_flops, metrics.step_seconds, devices, peak_flops_);
+  metrics.mfu = share_of_peak(options_.model_flops, metrics.step_seconds);
+  metrics.hfu = share_of_peak(hardware_flops, metrics.step_seconds);
   pace_.step_done(now, metrics.step_seconds);
   ++summary_.steps;
   summary_.skipped_steps += metrics.skipped;
@@ -97,8 +116,10 @@ void Reporter::step_done(telemetry::StepMetrics metrics, double hardware_flops) 
     hfu_sum_ += metrics.hfu.value_or(0);
   }
   for (auto& sink : sinks_) sink->write(metrics);
-  if (metrics.step % job_.training.log_every == 0 || metrics.step == 1 || metrics.step == job_.training.steps) {
-    telemetry::Progress progress{job_.training.steps, {}, pace_.seconds_left(job_.training.steps - metrics.step)};
+  if (metrics.step % job_.training.log_every == 0 || metrics.step == 1 ||
+      metrics.step == job_.training.steps) {
+    telemetry::Progress progress{
+        job_.training.steps, {}, pace_.seconds_left(job_.training.steps - metrics.step)};
     if (rehearsed_memory_) progress.rehearsed_peak_bytes = rehearsed_memory_->peak_bytes;
     log_.info("{}", telemetry::progress_line(metrics, progress));
   }
@@ -111,7 +132,8 @@ void Reporter::evaluation_done(int64_t step, double loss, double seconds) {
   summary_.best_validation_step = step;
 }
 
-telemetry::RunSummary Reporter::finish(const telemetry::StepRecord& measured, const std::string& exit_reason) {
+telemetry::RunSummary Reporter::finish(const telemetry::StepRecord& measured,
+                                       const std::string& exit_reason) {
   const double now = rank_.executor().clock().seconds();
   telemetry::RunSummary& s = summary_;
   s.exit_reason = exit_reason;

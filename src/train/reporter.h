@@ -22,6 +22,8 @@ class Reporter {
 
  private:
   void say_start();
+  // Nothing, said once, where the hardware file's peak is below what was reached.
+  std::optional<double> share_of_peak(double flops, double seconds);
   telemetry::RunSummary describe() const;
 
   const spec::Job& job_;
@@ -33,6 +35,7 @@ class Reporter {
   telemetry::Pace pace_;
   telemetry::RunSummary summary_;
   std::optional<telemetry::MemoryFigures> rehearsed_memory_;
+  bool peak_is_wrong_ = false;
   double first_step_seconds_ = 0;  // when the first step began
   double timed_seconds_ = 0, mfu_sum_ = 0, hfu_sum_ = 0;
   int64_t timed_tokens_ = 0, timed_steps_ = 0;

@@ -47,7 +47,8 @@ class Watch {
 
 }  // namespace
 
-telemetry::RunSummary run(const spec::Job& job, const comm::World& world, const RunOptions& options, const Log& log) {
+telemetry::RunSummary run(const spec::Job& job, const comm::World& world, const RunOptions& options,
+                          const Log& log) {
   const Clock clock;
   LoopOptions loop;
   loop.started_seconds = clock.seconds() - device::seconds_since_process_start();
@@ -69,13 +70,15 @@ telemetry::RunSummary run(const spec::Job& job, const comm::World& world, const 
   comm::Groups groups = comm::connect(mesh, world, job.training.device, timeout, {timeout});
 
   watch.at(launch::Phase::load, 0);
-  const at::Device device = job.training.device == "cuda" ? at::Device(at::kCUDA, static_cast<int8_t>(world.local_rank))
-                                                          : at::Device(at::kCPU);
+  const at::Device device = job.training.device == "cuda"
+                                ? at::Device(at::kCUDA, static_cast<int8_t>(world.local_rank))
+                                : at::Device(at::kCPU);
   Rank rank(job, mesh, world.rank, std::move(groups), device, clock);
   loop.observe = [&](const char* phase, int64_t step, int64_t micro_batch) {
     watch.at(phase_of(phase), step, micro_batch);
   };
-  const telemetry::RunSummary summary = train(rank, job, training, validation ? &*validation : nullptr, loop, log);
+  const telemetry::RunSummary summary =
+      train(rank, job, training, validation ? &*validation : nullptr, loop, log);
   watch.at(launch::Phase::finish, job.training.steps);
   return summary;
 }

@@ -15,11 +15,13 @@ struct RunOptions {
   launch::Environment environment;                 // for progress and faults
 };
 
-// `job` is resolved for world.size ranks and checked. Collective over the world. Returns the summary on rank 0.
-telemetry::RunSummary run(const spec::Job& job, const comm::World& world, const RunOptions& options, const Log& log);
+// `job` is resolved for world.size ranks and checked. Collective over the world. Returns the summary on rank
+// 0.
+telemetry::RunSummary run(const spec::Job& job, const comm::World& world, const RunOptions& options,
+                          const Log& log);
 
-// Everything that can be refused before any process exists, with the layout resolved for `world_size` ranks: rules
-// between settings, data, weights, device. All problems together in one UserError.
+// Everything that can be refused before any process exists, with the layout resolved for `world_size` ranks:
+// rules between settings, data, weights, device. All problems together in one UserError.
 void check(spec::Job& job, int64_t world_size);
 
 }  // namespace muster::train

@@ -23,7 +23,8 @@ void create(const RunFolder& folder, const spec::Job& job) {
   std::error_code error;
   fs::create_directories(folder.trace(), error);
   if (error)
-    throw UserError({"--run", folder.path.string(), "cannot be made: " + error.message(), "name a writable place"});
+    throw UserError(
+        {"--run", folder.path.string(), "cannot be made: " + error.message(), "name a writable place"});
   write_text(folder.job(), spec::effective_toml(job));
 }
 

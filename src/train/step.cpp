@@ -86,14 +86,19 @@ double Rank::evaluate(const Feed& feed, int64_t batches) {
   return sums.tokens > 0 ? sums.loss_sum / static_cast<double>(sums.tokens) : 0;
 }
 
-void Rank::record_into(telemetry::StepRecord* record) {
-  device::Ledger& ledger = device::ledger(run_.device().type());
-  run_.set_record(record);
-  groups_.log().record = record;
-  if (!record) return ledger.stop_recording();
+Rank::Recording::Recording(Rank& rank, telemetry::StepRecord& record) : rank_(rank) {
+  device::Ledger& ledger = device::ledger(rank.run_.device().type());
   for (int category = 0; category < telemetry::kCategoryCount; ++category)
-    record->live_at_start[category] = ledger.live(static_cast<telemetry::Category>(category));
-  ledger.start_recording(&record->memory);
+    record.live_at_start[category] = ledger.live(static_cast<telemetry::Category>(category));
+  ledger.start_recording(&record.memory);
+  rank.run_.set_record(&record);
+  rank.groups_.log().record = &record;
+}
+
+Rank::Recording::~Recording() {
+  rank_.run_.set_record(nullptr);
+  rank_.groups_.log().record = nullptr;
+  device::ledger(rank_.run_.device().type()).stop_recording();
 }
 
 }  // namespace muster::train

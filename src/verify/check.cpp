@@ -10,7 +10,9 @@ namespace muster::verify {
 namespace {
 
 // "gradient model.norm.weight" -> "gradient": checks of one kind share their first word.
-std::string kind_of(const Check& check) { return check.name.substr(0, check.name.find(' ')); }
+std::string kind_of(const Check& check) {
+  return check.name.substr(0, check.name.find(' '));
+}
 
 std::string figure(const Json& value) {
   if (value.is_number_float()) return fmt::format("{:.9g}", value.get<double>());
@@ -30,7 +32,8 @@ Check closely(std::string name, double expected, double measured, double toleran
 }
 
 bool all_passed(const std::vector<Check>& checks) {
-  return !checks.empty() && std::all_of(checks.begin(), checks.end(), [](const Check& c) { return c.passed; });
+  return !checks.empty() &&
+         std::all_of(checks.begin(), checks.end(), [](const Check& c) { return c.passed; });
 }
 
 Json to_json(const std::vector<Check>& checks) {
@@ -47,7 +50,8 @@ Json to_json(const std::vector<Check>& checks) {
 std::string to_text(const std::vector<Check>& checks) {
   Table passed({"proved", "checks", "passed"});
   for (auto first = checks.begin(); first != checks.end();) {
-    const auto last = std::find_if(first, checks.end(), [&](const Check& c) { return kind_of(c) != kind_of(*first); });
+    const auto last =
+        std::find_if(first, checks.end(), [&](const Check& c) { return kind_of(c) != kind_of(*first); });
     const auto good = std::count_if(first, last, [](const Check& c) { return c.passed; });
     passed.add({kind_of(*first), std::to_string(last - first), std::to_string(good)});
     first = last;

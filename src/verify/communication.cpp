@@ -15,14 +15,17 @@ Json totals(const telemetry::StepRecord& record) {
 Json in_order(const telemetry::StepRecord& record) {
   Json json = Json::array();
   for (const telemetry::MessageEvent& message : record.messages)
-    json.push_back(fmt::format("{} {} {} bytes of {}", message.axis, message.op, message.bytes, message.group_size));
+    json.push_back(
+        fmt::format("{} {} {} bytes of {}", message.axis, message.op, message.bytes, message.group_size));
   return json;
 }
 
 }  // namespace
 
 std::vector<Check> communication(const telemetry::StepRecord& rehearsed, const Witness& rank) {
-  const auto name = [&](const char* what) { return fmt::format("communication rank {} {}", rank.rank, what); };
+  const auto name = [&](const char* what) {
+    return fmt::format("communication rank {} {}", rank.rank, what);
+  };
   return {exactly(name("totals"), totals(rehearsed), totals(rank.record)),
           exactly(name("messages in order"), in_order(rehearsed), in_order(rank.record))};
 }

@@ -11,7 +11,9 @@ namespace {
 
 constexpr double kOtherOrders = 64, kCancellation = 2;
 
-double norm_of(const at::Tensor& tensor) { return tensor.to(at::kDouble).norm().item<double>(); }
+double norm_of(const at::Tensor& tensor) {
+  return tensor.to(at::kDouble).norm().item<double>();
+}
 
 // The distance of two tensors, as a share of `scale`.
 Check near(const std::string& name, const at::Tensor& expected, const at::Tensor& measured, double scale,
@@ -30,7 +32,8 @@ double reduction_tolerance(const std::string& dtype, int64_t summands) {
   return roundoff * (static_cast<double>(summands) + kOtherOrders) * kCancellation;
 }
 
-std::vector<Check> update_equivalence(const spec::Job& job, const Witness& one, const std::vector<Witness>& ranks) {
+std::vector<Check> update_equivalence(const spec::Job& job, const Witness& one,
+                                      const std::vector<Witness>& ranks) {
   const Witness& run = ranks.front();
   const int64_t summands = job.training.global_batch_size / job.training.micro_batch_size;
   const double tolerance = reduction_tolerance(job.numerics.compute, summands);
@@ -49,7 +52,7 @@ std::vector<Check> update_equivalence(const spec::Job& job, const Witness& one, 
                           norm_of(one.parameters[row]) + one.grad_norm / 100, tolerance));
   for (const Witness& rank : ranks)
     checks.push_back(exactly(fmt::format("replica rank {} holds rank 0's bits", rank.rank), run.state_hash,
-                           rank.state_hash));
+                             rank.state_hash));
   return checks;
 }
 

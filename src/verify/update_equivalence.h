@@ -6,17 +6,18 @@
 
 namespace muster::verify {
 
-// How far two orders of the same sums may lie apart, relative to the sum. `summands` partial sums (ranks times
-// micro-batches) of rounded terms, added in any order: at most summands * u * sum|x| in a first-order bound (Higham,
-// "Accuracy and Stability of Numerical Algorithms", 2nd ed., section 4.2), u the unit roundoff; the terms themselves
-// come from matrix products over other row counts, whose blocks add in other orders: taken as 64 more. Terms cancel:
-// sum|x| is up to about 2 |sum x| for gradients at the start of training.
-// fp32: 5.96e-8 * (summands + 64) * 2, so 8.1e-6 for 4; fp64: 1.5e-14.
+// How far two orders of the same sums may lie apart, relative to the sum. `summands` partial sums (ranks
+// times micro-batches) of rounded terms, added in any order: at most summands * u * sum|x| in a first-order
+// bound (Higham, "Accuracy and Stability of Numerical Algorithms", 2nd ed., section 4.2), u the unit
+// roundoff; the terms themselves come from matrix products over other row counts, whose blocks add in other
+// orders: taken as 64 more. Terms cancel: sum|x| is up to about 2 |sum x| for gradients at the start of
+// training. fp32: 5.96e-8 * (summands + 64) * 2, so 8.1e-6 for 4; fp64: 1.5e-14.
 double reduction_tolerance(const std::string& dtype, int64_t summands);
 
-// Loss, pre-clip norm, every gradient by name, every parameter after one update of plain SGD; and that all replicas hold
-// the same bits. A gradient's distance is measured against its own norm, or a hundredth of the whole gradient's where
-// its own is smaller still (a key's bias has none but rounding: softmax does not see it).
+// Loss, pre-clip norm, every gradient by name, every parameter after one update of plain SGD; and that all
+// replicas hold the same bits. A gradient's distance is measured against its own norm, or a hundredth of the
+// whole gradient's where its own is smaller still (a key's bias has none but rounding: softmax does not see
+// it).
 std::vector<Check> update_equivalence(const spec::Job& job, const Witness& one_process,
                                       const std::vector<Witness>& ranks);
 

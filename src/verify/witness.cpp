@@ -54,8 +54,12 @@ void take_update(Witness& witness, train::Rank& rank, const train::Feed& feed) {
   witness.tokens = result.tokens;
 }
 
-fs::path json_file(const fs::path& folder, int64_t rank) { return folder / fmt::format("rank-{}.json", rank); }
-fs::path tensor_file(const fs::path& folder) { return folder / "rank-0.tensors"; }
+fs::path json_file(const fs::path& folder, int64_t rank) {
+  return folder / fmt::format("rank-{}.json", rank);
+}
+fs::path tensor_file(const fs::path& folder) {
+  return folder / "rank-0.tensors";
+}
 
 }  // namespace
 
@@ -78,9 +82,8 @@ Witness testify(const spec::Job& job, const comm::World& world) {
   // The evidence so far is not part of the run whose memory is measured.
   for (auto* tensors : {&witness.gradients, &witness.parameters})
     for (const at::Tensor& tensor : *tensors) device::retag(tensor, telemetry::Category::scratch);
-  rank.record_into(&witness.record);
+  const train::Rank::Recording recording(rank, witness.record);
   rank.run_step(feed, 2);
-  rank.record_into(nullptr);
   return witness;
 }
 

@@ -25,8 +25,8 @@ struct Witness {
 // Collective over the world.
 Witness testify(const spec::Job& job, const comm::World& world);
 
-// A witness as files of `folder`, from a worker to the process that compares. Tensors only for rank 0: the others'
-// are the same to the bit, or the hash tells.
+// A witness as files of `folder`, from a worker to the process that compares. Tensors only for rank 0: the
+// others' are the same to the bit, or the hash tells.
 void write(const Witness& witness, const fs::path& folder);
 Witness read(const fs::path& folder, int64_t rank, const spec::Job& job);
 

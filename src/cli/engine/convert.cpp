@@ -2,8 +2,8 @@
 #include <CLI/CLI.hpp>
 #include <cstdio>
 
-#include "base/error.h"
 #include "base/clock.h"
+#include "base/error.h"
 #include "base/json.h"
 #include "base/log.h"
 #include "base/units.h"

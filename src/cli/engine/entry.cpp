@@ -9,11 +9,8 @@ namespace muster::cli {
 namespace {
 
 constexpr Verb kVerbs[] = {
-    {"convert", "", convert},
-    {"rehearse", "", rehearse},
-    {"sample", "", sample},
-    {"train", "", train},
-    {"verify", "", verify},
+    {"convert", "", convert}, {"probe", "", probe}, {"rehearse", "", rehearse},
+    {"sample", "", sample},   {"train", "", train}, {"verify", "", verify},
 };
 
 }  // namespace

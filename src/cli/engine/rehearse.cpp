@@ -1,4 +1,5 @@
-// muster rehearse JOB [--rank R | --all] [--world N]: every byte, FLOP and message of a rank, without running it.
+// muster rehearse JOB [--rank R | --all] [--world N]: every byte, FLOP and message of a rank, without running
+// it.
 #include <cstdio>
 
 #include "base/units.h"
@@ -12,7 +13,8 @@ namespace muster::cli {
 namespace {
 
 constexpr const char* kHelp =
-    "Runs the program of one rank for a step on tensors without storage and groups without peers: the numbers\n"
+    "Runs the program of one rank for a step on tensors without storage and groups without peers: the "
+    "numbers\n"
     "that it prints are those that the run will have.\n\n"
     "  muster rehearse job.toml                          rank 0 of the job's layout\n"
     "  muster rehearse job.toml --world 512 --rank 511   one rank of a larger world\n"
@@ -32,7 +34,8 @@ int64_t world_of(const spec::Job& job) {
 
 int rehearse_one(const spec::Job& job, const Options& options) {
   const plan::Rehearsal rehearsal = plan::rehearse(job, options.rank);
-  std::printf("%s\n", options.job.json ? plan::to_json(rehearsal).dump(1).c_str() : plan::to_text(rehearsal).c_str());
+  std::printf("%s\n",
+              options.job.json ? plan::to_json(rehearsal).dump(1).c_str() : plan::to_text(rehearsal).c_str());
   return 0;
 }
 
@@ -46,7 +49,8 @@ int rehearse_all(const spec::Job& job, const Options& options) {
   }
   for (const Json& rank : ranks)
     std::printf("rank %-5s peak %-12s at %s\n", rank["rank"].dump().c_str(),
-                format_bytes(rank["peak_bytes"].get<int64_t>()).c_str(), rank["peak_at"].get<std::string>().c_str());
+                format_bytes(rank["peak_bytes"].get<int64_t>()).c_str(),
+                rank["peak_at"].get<std::string>().c_str());
   return 0;
 }
 

@@ -57,7 +57,8 @@ Source find_source(const Options& options) {
 struct Loaded {
   spec::ModelSpec spec;
   spec::ParameterTable table;
-  spec::Mesh mesh{{1, 1, 1, 1, 1}, {spec::Axis::tensor, spec::Axis::context, spec::Axis::data, spec::Axis::pipeline}};
+  spec::Mesh mesh{{1, 1, 1, 1, 1},
+                  {spec::Axis::tensor, spec::Axis::context, spec::Axis::data, spec::Axis::pipeline}};
   Clock clock;
   nn::Executor run{at::kCPU, at::kFloat, clock};
   nn::ParameterStore parameters;
@@ -81,7 +82,8 @@ int sample_text(const Options& options) {
   if (const auto begin = tokenizer->begin_of_text()) ids.push_back(*begin);
   tokenizer->encoder()->encode(options.prompt, ids);
   if (ids.empty())
-    throw UserError({"--prompt", options.prompt, "must give at least one token", "write something to continue"});
+    throw UserError(
+        {"--prompt", options.prompt, "must give at least one token", "write something to continue"});
   Loaded loaded(source.weights, source.context);
   if (tokenizer->vocabulary() > loaded.spec.vocab_size)
     throw UserError({"--tokenizer", source.tokenizer,
@@ -112,12 +114,15 @@ int sample_text(const Options& options) {
 int sample(int argc, char** argv) {
   Options options;
   CLI::App app(kHelp, "muster sample");
-  app.add_option("RUN", options.source, "a run's folder, or a folder with config.json and safetensors")->required();
+  app.add_option("RUN", options.source, "a run's folder, or a folder with config.json and safetensors")
+      ->required();
   app.add_option("--prompt", options.prompt, "what to continue")->required();
   app.add_option("--tokens", options.sampling.tokens, "how many to add")->capture_default_str();
-  app.add_option("--temperature", options.sampling.temperature, "0: always the likeliest")->capture_default_str();
+  app.add_option("--temperature", options.sampling.temperature, "0: always the likeliest")
+      ->capture_default_str();
   app.add_option("--top-k", options.sampling.top_k, "of the K likeliest (0: all)")->capture_default_str();
-  app.add_option("--top-p", options.sampling.top_p, "of the likeliest with this share")->capture_default_str();
+  app.add_option("--top-p", options.sampling.top_p, "of the likeliest with this share")
+      ->capture_default_str();
   app.add_option("--seed", options.sampling.seed, "of the draws")->capture_default_str();
   app.add_option("--tokenizer", options.tokenizer, "a tokenizer.json or \"bytes\" (default: the run's)");
   app.add_option("--context", options.context, "ids that the model sees at most (default: the run's)");

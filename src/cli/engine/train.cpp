@@ -65,7 +65,8 @@ int train_rank(spec::Job& job, const comm::World& world, const train::RunFolder&
 
 std::vector<std::string> worker_arguments(const Options& options, const train::RunFolder& folder) {
   std::vector<std::string> arguments{"muster", "train", options.job.path, "--run", folder.path.string()};
-  for (const std::string& setting : options.job.settings) arguments.insert(arguments.end(), {"--set", setting});
+  for (const std::string& setting : options.job.settings)
+    arguments.insert(arguments.end(), {"--set", setting});
   if (options.job.json) arguments.push_back("--json");
   return arguments;
 }
@@ -86,8 +87,10 @@ int train_here(const Options& options, spec::Job& job) {
 int train_one_of_many(const Options& options, spec::Job& job, const comm::World& world) {
   const bool ours = !world.store_file.empty();
   if (!ours && options.run.empty())
-    throw UserError({"--run", "", "is needed when torchrun or srun start the ranks", "name the run's folder"});
-  const train::RunFolder folder = ours ? train::RunFolder{options.run} : train::choose_run_folder(options.run, job);
+    throw UserError(
+        {"--run", "", "is needed when torchrun or srun start the ranks", "name the run's folder"});
+  const train::RunFolder folder =
+      ours ? train::RunFolder{options.run} : train::choose_run_folder(options.run, job);
   if (ours) {
     spec::resolve_layout(job, world.size);
   } else {

@@ -16,8 +16,10 @@ namespace muster::cli {
 namespace {
 
 constexpr const char* kHelp =
-    "Runs a job's layout on this host and proves: loss, every gradient, the norm and one update equal those of one\n"
-    "process; memory and messages equal the rehearsal's, to the byte. Exit status 0 only where all of it holds.\n\n"
+    "Runs a job's layout on this host and proves: loss, every gradient, the norm and one update equal those "
+    "of one\n"
+    "process; memory and messages equal the rehearsal's, to the byte. Exit status 0 only where all of it "
+    "holds.\n\n"
     "  muster verify job.toml --procs 4\n"
     "  muster verify job.toml --procs 2 --set numerics.compute=float64 --json";
 
@@ -32,7 +34,8 @@ class TemporaryFolder {
  public:
   TemporaryFolder() {
     std::string pattern = (fs::temp_directory_path() / "muster-verify-XXXXXX").string();
-    if (!mkdtemp(pattern.data())) throw WorldError(WorldError::Kind::disk, "cannot make a folder like " + pattern);
+    if (!mkdtemp(pattern.data()))
+      throw WorldError(WorldError::Kind::disk, "cannot make a folder like " + pattern);
     path_ = pattern;
   }
   ~TemporaryFolder() {
@@ -58,7 +61,8 @@ int testify(const Options& options, spec::Job& job, const comm::World& world) {
 
 std::vector<std::string> worker_arguments(const Options& options, const fs::path& folder) {
   std::vector<std::string> arguments{"muster", "verify", options.job.path, "--witness", folder.string()};
-  for (const std::string& setting : options.job.settings) arguments.insert(arguments.end(), {"--set", setting});
+  for (const std::string& setting : options.job.settings)
+    arguments.insert(arguments.end(), {"--set", setting});
   return arguments;
 }
 
@@ -71,7 +75,9 @@ spec::Job for_one_process(spec::Job job) {
 std::vector<verify::Check> prove(const spec::Job& job, const std::vector<verify::Witness>& ranks) {
   std::vector<verify::Check> checks =
       verify::update_equivalence(job, verify::testify(for_one_process(job), {}), ranks);
-  const auto add = [&](std::vector<verify::Check> more) { checks.insert(checks.end(), more.begin(), more.end()); };
+  const auto add = [&](std::vector<verify::Check> more) {
+    checks.insert(checks.end(), more.begin(), more.end());
+  };
   std::vector<telemetry::StepRecord> rehearsed;
   for (const verify::Witness& rank : ranks) rehearsed.push_back(plan::rehearse(job, rank.rank).record);
   for (size_t at = 0; at < ranks.size(); ++at) add(verify::memory(rehearsed[at], ranks[at]));
@@ -91,7 +97,8 @@ int verify_here(const Options& options, spec::Job& job) {
   std::vector<verify::Witness> ranks;
   for (int64_t rank = 0; rank < procs; ++rank) ranks.push_back(verify::read(folder.path(), rank, job));
   const std::vector<verify::Check> checks = prove(job, ranks);
-  std::printf("%s", options.job.json ? (verify::to_json(checks).dump(1) + "\n").c_str() : verify::to_text(checks).c_str());
+  std::printf("%s", options.job.json ? (verify::to_json(checks).dump(1) + "\n").c_str()
+                                     : verify::to_text(checks).c_str());
   return verify::all_passed(checks) ? 0 : 1;
 }
 

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 
 #include "base/table.h"
@@ -70,6 +71,11 @@ Request read(Options& options) {
   return r;
 }
 
+// "46.7 % = 0.467"
+std::string as_share(double share) {
+  return fmt::format("{} % = {}", percent(share), plain(std::round(share * 1e3) / 1e3));
+}
+
 void add_bubble(const Request& r, Answer& answer) {
   const double of_capacity = bubble_of_capacity(r.schedule, r.shape);
   const double over_ideal = bubble_over_ideal(r.schedule, r.shape);
@@ -84,8 +90,8 @@ void add_bubble(const Request& r, Answer& answer) {
   Table table({"", "", "formula"});
   const bool interleaved = r.schedule == Schedule::interleaved;
   const char* idle = r.schedule == Schedule::zb_h1 ? "(p-1)/3" : interleaved ? "(p-1)/v" : "p-1";
-  table.add({"bubble of capacity", percent(of_capacity) + " %", fmt::format("b/(m+b), b = {}", idle)});
-  table.add({"bubble over ideal", decimal(over_ideal, 3), fmt::format("b/m, b = {}", idle)});
+  table.add({"bubble of capacity", as_share(of_capacity), fmt::format("b/(m+b), b = {}", idle)});
+  table.add({"bubble over ideal", as_share(over_ideal), fmt::format("b/m, b = {}", idle)});
   table.add({"efficiency", percent(pipeline_efficiency(r.schedule, r.shape)) + " %", "m/(m+b)"});
   table.add({fmt::format("micro-batches for {} %", percent(r.target, 0)), std::to_string(needed),
              fmt::format("{} times the stages", decimal(per_stage, 1))});
@@ -108,13 +114,18 @@ void add_stages(const Request& r, const Timeline& timeline, bool in_ms, Answer& 
   answer.json["per_stage"] = stages;
   answer.text += "\nactivations in flight, and time at work\n" + table.text();
   if (!in_ms) return;
+  const auto slowest = std::max_element(r.stage_ms.begin(), r.stage_ms.end());
+  const double gpipe = unbalanced_step_seconds(r.stage_ms, r.shape.micro_batches);
   answer.json["step_ms"] = timeline.end;
-  answer.json["gpipe_step_ms"] = unbalanced_step_seconds(r.stage_ms, r.shape.micro_batches);
-  answer.json["slowest_stage"] = std::max_element(r.stage_ms.begin(), r.stage_ms.end()) - r.stage_ms.begin();
-  answer.text +=
-      fmt::format("a step takes {} ms, efficiency {} %; sum(t) + (m-1) max(t) = {} ms under gpipe\n",
-                  decimal(timeline.end, 1), percent(timeline.efficiency()),
-                  decimal(unbalanced_step_seconds(r.stage_ms, r.shape.micro_batches), 1));
+  answer.json["gpipe_step_ms"] = gpipe;
+  answer.json["slowest_stage"] = slowest - r.stage_ms.begin();
+  answer.text += fmt::format(
+      "a step takes {} ms, efficiency {} %; sum(t) + (m-1) max(t) = {} ms under gpipe, efficiency {} %\n",
+      decimal(timeline.end, 1), percent(timeline.efficiency()), decimal(gpipe, 1),
+      percent(unbalanced_efficiency(r.stage_ms, r.shape.micro_batches)));
+  if (*slowest > *std::min_element(r.stage_ms.begin(), r.stage_ms.end()))
+    answer.text +=
+        fmt::format("stage {} sets the pace: {} ms\n", slowest - r.stage_ms.begin(), plain(*slowest));
 }
 
 void add_timeline(const Request& r, const Timeline& timeline, Answer& answer) {

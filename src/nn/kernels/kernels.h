@@ -40,6 +40,17 @@ template <class T>
 void rotate_back(T* out, const T* x, const T* cos, const T* sin, int64_t rows, int64_t length, int64_t heads,
                  int64_t head_dim, int64_t out_row_size, int64_t x_row_size);
 
+// ---- causal softmax over one tile of scores (attention.cpp) ----
+// Rows are the queries at positions first, first + 1, ...; columns the keys from 0. Row r sees first + r + 1 of them:
+// those become softmax(scale * scores), the others 0. lse[r] = log of the sum of their exponentials.
+template <class T>
+void causal_softmax(T* scores, T* lse, int64_t rows, int64_t columns, int64_t first, double scale);
+// From scores and the gradient dp of their softmax: scores become the softmax again, dp the gradient of the scores
+// before scaling. out and dout are rows of `row_size` that start with this head's `head_dim` elements.
+template <class T>
+void causal_softmax_backward(T* scores, T* dp, const T* lse, const T* out, const T* dout, int64_t row_size,
+                             int64_t head_dim, int64_t rows, int64_t columns, int64_t first, double scale);
+
 // ---- activations (activation.cpp) ----
 // Rows of gate_up are [gate, up], each `size`: h = silu(gate) * up (Shazeer 2020, "GLU variants", equation 6).
 template <class T>

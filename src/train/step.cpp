@@ -19,6 +19,18 @@ struct Rank::InFlight {
   double data_wait_seconds = 0;
 };
 
+namespace {
+
+telemetry::Span span_of(const schedule::Action& action, double start, double seconds) {
+  const bool numbered =
+      action.kind == schedule::ActionKind::forward || action.kind == schedule::ActionKind::backward;
+  std::string name = to_string(action.kind);
+  if (numbered) name += fmt::format(" {}", action.micro_batch);
+  return {std::move(name), "host", start, seconds};
+}
+
+}  // namespace
+
 StepResult Rank::run_step(const Feed& feed, int64_t step, const PhaseObserver& observe) {
   parameters_->begin_step();
   InFlight flight{step, Totals(run_, groups_.on(spec::Axis::data)), {}, 0};
@@ -46,6 +58,7 @@ StepResult Rank::run_step(const Feed& feed, int64_t step, const PhaseObserver& o
                            job_.optimizer.gradient_clip);
         break;
     }
+    if (run_.record()) run_.record()->spans.push_back(span_of(action, start, run_.clock().seconds() - start));
   }
   result.data_wait_seconds = flight.data_wait_seconds;
   return result;

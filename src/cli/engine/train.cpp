@@ -22,6 +22,9 @@ constexpr const char* kHelp =
     "  torchrun --nproc-per-node 2 --no-python muster train job.toml\n"
     "  srun muster train job.toml";
 
+// Rank 0 writes the weights when the others have ended.
+constexpr std::chrono::minutes kFinishGrace{30};
+
 struct Options {
   JobOptions job;
   int64_t procs = 0;
@@ -80,7 +83,7 @@ int train_here(const Options& options, spec::Job& job) {
   train::create(folder, job);
   if (procs == 1) return train_rank(job, {}, folder, options.job.json);
   return launch::run_local_ranks(procs, worker_arguments(options, folder), log,
-                                 {.threads = static_cast<int>(job.training.threads)});
+                                 {.threads = static_cast<int>(job.training.threads), .finish_grace = kFinishGrace});
 }
 
 // One of many ranks, started by our launcher (which has checked and prepared everything), torchrun or srun.

@@ -82,6 +82,13 @@ CollectiveTime flat_all_reduce(int64_t nodes, int64_t per_node, double bytes, co
                          nodes == 1 ? inside : (per_node == 1 ? between : slowest));
 }
 
+CollectiveTime multi_ring_all_reduce(int64_t nodes, int64_t per_node, double bytes, const LinkModel& inside,
+                                     const LinkModel& between) {
+  LinkModel all_cards = between;
+  all_cards.bytes_per_second *= static_cast<double>(per_node);
+  return flat_all_reduce(nodes, per_node, bytes, inside, all_cards);
+}
+
 BucketTime bucketed_all_reduce(int64_t ranks, double bytes, double bucket_bytes, const LinkModel& link) {
   BucketTime result;
   result.count = static_cast<int64_t>(std::ceil(bytes / bucket_bytes));

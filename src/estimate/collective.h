@@ -55,10 +55,14 @@ double crossover_bytes(Collective op, Algorithm algorithm, int64_t ranks, const 
 CollectiveTime hierarchical_all_reduce(int64_t nodes, int64_t per_node, double bytes, const LinkModel& inside,
                                        const LinkModel& between);
 
-// One ring through all devices of all nodes, at the pace of its slowest hop. (Several rings over several
-// network cards, as NCCL builds them, come nearer to the hierarchical one.)
+// One ring through all devices of all nodes, at the pace of its slowest hop.
 CollectiveTime flat_all_reduce(int64_t nodes, int64_t per_node, double bytes, const LinkModel& inside,
                                const LinkModel& between);
+
+// As many rings as a node has devices, each over a network card of its own with its part of the buffer, as
+// NCCL builds them: bounded by the links inside or by all the cards of a node together.
+CollectiveTime multi_ring_all_reduce(int64_t nodes, int64_t per_node, double bytes, const LinkModel& inside,
+                                     const LinkModel& between);
 
 // A buffer in buckets, each its own all-reduce: ceil(S/bucket) latencies and the transfer of S.
 struct BucketTime {

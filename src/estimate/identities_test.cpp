@@ -75,9 +75,17 @@ TEST(Collectives, TimesByHand) {
   EXPECT_DOUBLE_EQ(hierarchical_all_reduce(4, 8, s, kLink, between).seconds(),
                    14 * 8e-6 + 1.75 * s / 50e9 + 6 * 15e-6 + 1.5 * (s / 8) / 25e9);
   EXPECT_DOUBLE_EQ(flat_all_reduce(4, 8, s, kLink, between).seconds(), 62 * 15e-6 + 62.0 / 32 * s / 25e9);
-  // A network as fast as the node's links: one ring moves each byte twice, the hierarchy 2 + 2/8 times.
-  EXPECT_GT(hierarchical_all_reduce(4, 8, 1e10, kLink, kLink).seconds(),
-            flat_all_reduce(4, 8, 1e10, kLink, kLink).seconds());
+  // Eight cards of 25 GB/s carry more than the links of 50 GB/s inside.
+  EXPECT_DOUBLE_EQ(multi_ring_all_reduce(4, 8, s, kLink, between).seconds(),
+                   62 * 15e-6 + 62.0 / 32 * s / 50e9);
+  EXPECT_DOUBLE_EQ(multi_ring_all_reduce(4, 1, s, kLink, between).seconds(), 6 * 15e-6 + 1.5 * s / 25e9);
+  // A large buffer wants every card, a small one few messages.
+  const auto hierarchy_gains = [&](double bytes) {
+    return hierarchical_all_reduce(16, 8, bytes, kLink, between).seconds() <
+           multi_ring_all_reduce(16, 8, bytes, kLink, between).seconds();
+  };
+  EXPECT_FALSE(hierarchy_gains(1e10));
+  EXPECT_TRUE(hierarchy_gains(1e6));
 }
 
 TEST(Memory, ZeroVolumes) {

@@ -77,7 +77,7 @@ void read_model_shape(Options& options, MemoryRequest& r) {
     if (r.named.ffn == 0)
       options.problems().add("--ffn", "", "is needed by --layer llama", "give it, or a --preset");
   }
-  if (r.model.parameters.total() == 0)
+  if (r.model.parameters.total() == 0 && !options.given("--preset"))
     options.problems().add("--preset", "", "or --params or --layers and --hidden are needed",
                            "say which model");
   if (r.named.heads > 0 && (r.named.hidden == 0 || r.named.layers == 0))

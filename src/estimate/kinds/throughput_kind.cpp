@@ -100,7 +100,7 @@ Answer throughput_answer(Options& options) {
   if (pairs != AttentionPairs::none && !can_count_pairs)
     options.problems().add("--attention", to_string(pairs), "needs --layers, --hidden and --sequence",
                            "give them, or a --preset");
-  if (model.parameters.total() == 0)
+  if (model.parameters.total() == 0 && !options.given("--preset"))
     options.problems().add("--preset", "", "or --params is needed", "say which model");
   const auto recompute = static_cast<Recompute>(options.choice("--recompute", kRecompute, 0));
   const int64_t gpus = options.count("--gpus", 1);

@@ -158,14 +158,21 @@ Request read(Options& options) {
   return r;
 }
 
+// The link that sets the pace of a flat group: the slower one where it leaves the node.
+LinkModel pace(const Request& r) {
+  if (r.per_node == 0 || r.gpus <= r.per_node) return r.link;
+  return {std::max(r.link.latency_seconds, r.between->latency_seconds),
+          std::min(r.link.bytes_per_second, r.between->bytes_per_second)};
+}
+
 CollectiveTime time_of(const Request& r, double bytes) {
   if (r.hierarchical)
     return hierarchical_all_reduce(r.gpus / r.per_node, r.per_node, bytes, r.link, *r.between);
-  return collective_time(r.op, r.algorithm, r.gpus, bytes, r.link);
+  return collective_time(r.op, r.algorithm, r.gpus, bytes, pace(r));
 }
 
 double crossover(const Request& r) {
-  if (!r.hierarchical) return crossover_bytes(r.op, r.algorithm, r.gpus, r.link);
+  if (!r.hierarchical) return crossover_bytes(r.op, r.algorithm, r.gpus, pace(r));
   const CollectiveTime one_byte = time_of(r, 1);
   return one_byte.latency_seconds / one_byte.transfer_seconds;
 }
@@ -230,11 +237,11 @@ void add_gradient(const Request& r, const Gradient& gradient, Answer& answer) {
   const auto& [parameters, step_ms] = gradient;
   const double bytes = 2 * parameters;
   const CollectiveTime whole =
-      collective_time(Collective::all_reduce, Algorithm::ring, r.gpus, bytes, r.link);
+      collective_time(Collective::all_reduce, Algorithm::ring, r.gpus, bytes, pace(r));
   Table table({"bucket MiB", "count", "ms", "latency %"});
   Json rows = Json::array();
   for (double size : kBucketsMib) {
-    const BucketTime cut = bucketed_all_reduce(r.gpus, bytes, size * kMib, r.link);
+    const BucketTime cut = bucketed_all_reduce(r.gpus, bytes, size * kMib, pace(r));
     Json row = json_of(cut.time);
     row.update({{"bucket_bytes", std::llround(size * kMib)}, {"count", cut.count}});
     rows.push_back(row);
@@ -263,7 +270,7 @@ void add_layer_ratio(const Request& r, const LayerRatio& request, Answer& answer
   const double flops = six_flops(parameters) * tokens * accumulation;
   const double compute_ms = 1e3 * flops / (tflops * 1e12);
   const CollectiveTime time =
-      collective_time(Collective::all_reduce, Algorithm::ring, r.gpus, 2 * parameters, r.link);
+      collective_time(Collective::all_reduce, Algorithm::ring, r.gpus, 2 * parameters, pace(r));
   const double ratio = milliseconds(time) / compute_ms;
   answer.json["layer_ratio"] = {{"parameters", parameters},
                                 {"flops", flops},
@@ -337,15 +344,16 @@ void add_decode(const Request& r, const Decode& request, Answer& answer) {
 Answer collective_answer(Options& options) {
   const Request r = read(options);
   const char* algorithm = kAlgorithms[r.hierarchical ? kHierarchical : static_cast<size_t>(r.algorithm)];
+  const LinkModel link = r.hierarchical ? r.link : pace(r);
   Answer answer;
   answer.json = {{"kind", "collective"},
                  {"gpus", r.gpus},
                  {"op", kOps[static_cast<size_t>(r.op)]},
                  {"algorithm", algorithm},
-                 {"latency_seconds", r.link.latency_seconds},
-                 {"bandwidth_bytes_per_second", r.link.bytes_per_second}};
+                 {"latency_seconds", link.latency_seconds},
+                 {"bandwidth_bytes_per_second", link.bytes_per_second}};
   answer.text = fmt::format("{} {} over {} devices at {}\n", algorithm, kOps[static_cast<size_t>(r.op)],
-                            r.gpus, say(r.link));
+                            r.gpus, say(link));
   add_sizes(r, answer);
   if (r.per_node > 0) add_tiers(r, answer);
   if (r.gradient) add_gradient(r, *r.gradient, answer);

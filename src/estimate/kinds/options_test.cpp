@@ -168,6 +168,15 @@ TEST(Requests, TheHelpsExamplesAnswer) {
   EXPECT_GT(examples, 15);
 }
 
+TEST(Collectives, AFlatGroupThatLeavesTheNodeGoesAtTheNetworksPace) {
+  const auto page = [](const char* gpus) {
+    return run({"collective", "--gpus", gpus, "--bw", "300", "--latency", "5", "--gpus-per-node", "8",
+                "--inter-bw", "25"});
+  };
+  EXPECT_THAT(page("8"), HasSubstr("over 8 devices at 300 GB/s"));
+  EXPECT_THAT(page("16"), HasSubstr("over 16 devices at 25 GB/s"));
+}
+
 TEST(Numbers, TiesFallAsTheFigureIsWritten) {
   EXPECT_EQ(decimal(12.5, 0), "12");  // exactly between: to the even one
   EXPECT_EQ(decimal(1050.45, 1), "1050.5");

@@ -3,6 +3,7 @@
 
 #include <cstdio>
 
+#include "base/units.h"
 #include "cli/engine/verbs.h"
 #include "cli/job_options.h"
 #include "cli/progress_bar.h"
@@ -42,7 +43,10 @@ int64_t procs_of(const Options& options, const spec::Job& job) {
 void prepare(spec::Job& job, int64_t world_size, const Log& log) {
   train::check(job, world_size);
   ProgressBar bar("tokenize");
-  data::prepare(job, log, [&](int64_t done, int64_t all) { bar.show(done, all); });
+  const data::Prepared prepared =
+      data::prepare(job, log, [&](int64_t done, int64_t all) { bar.show(done, all); });
+  if (prepared.skipped_lines > 0)
+    log.warning("{} lines of the data were skipped", format_exact(prepared.skipped_lines));
 }
 
 int train_rank(spec::Job& job, const comm::World& world, const train::RunFolder& folder, bool json) {
@@ -82,8 +86,9 @@ int train_here(const Options& options, spec::Job& job) {
   prepare(job, procs, log);
   train::create(folder, job);
   if (procs == 1) return train_rank(job, {}, folder, options.job.json);
-  return launch::run_local_ranks(procs, worker_arguments(options, folder), log,
-                                 {.threads = static_cast<int>(job.training.threads), .finish_grace = kFinishGrace});
+  return launch::run_local_ranks(
+      procs, worker_arguments(options, folder), log,
+      {.threads = static_cast<int>(job.training.threads), .finish_grace = kFinishGrace});
 }
 
 // One of many ranks, started by our launcher (which has checked and prepared everything), torchrun or srun.

@@ -1,0 +1,272 @@
+// The ordered update against the right values of CASES section 1, and the optimizers against their formulas.
+#include <gtest/gtest.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <cmath>
+#include <limits>
+#include <thread>
+
+#include "base/error.h"
+#include "nn/rig.h"
+#include "train/optim/learning_rate.h"
+#include "train/optim/update.h"
+#include "train/zero/reducer.h"
+
+namespace muster::train {
+namespace {
+
+using namespace std::chrono_literals;
+
+spec::OptimizerConfig plain_sgd() {
+  spec::OptimizerConfig config;
+  config.name = "sgd";
+  config.weight_decay = 0;
+  config.schedule = "constant";
+  return config;
+}
+
+spec::Mesh data_mesh(int64_t size) {
+  return {{size, 1, 1, 1, 1},
+          {spec::Axis::tensor, spec::Axis::context, spec::Axis::data, spec::Axis::pipeline}};
+}
+
+// Parameters of a small model, all zero, and one step's way from gradients to an update.
+struct Step {
+  explicit Step(comm::Communicator& data, const spec::OptimizerConfig& config = plain_sgd())
+      : run(at::kCPU, at::kFloat, clock),
+        table(nn::small_model(spec::Family::llama)),
+        parameters(table, nn::one_rank(), run, 1),
+        optimizer(config, parameters, run),
+        reducer(parameters, data),
+        totals(run, data) {
+    for (const spec::ParameterRow& row : table.rows()) {
+      parameters.weight(row);
+      parameters.value(row).zero_();
+      parameters.gradient(row).zero_();
+    }
+  }
+  // One micro-batch's sum of gradients over its tokens, the same for every element of the first parameter.
+  void micro_batch(float gradient_sum, int64_t tokens) {
+    first_gradient().add_(gradient_sum);
+    totals.add_tokens(tokens);
+  }
+  UpdateResult finish(double clip = 0) {
+    for (const spec::ParameterRow& row : table.rows()) parameters.weight(row)->accumulate();
+    totals.start(run);
+    for (int64_t unit = table.units() - 1; unit >= 0; --unit) reducer.unit_done(unit);
+    reducer.finish();
+    return ordered_update(run, parameters, totals, optimizer, /*learning_rate=*/1, clip);
+  }
+  at::Tensor first_gradient() { return parameters.gradient(table.rows()[0]).view(-1); }
+  at::Tensor first_value() { return parameters.value(table.rows()[0]).view(-1); }
+
+  Clock clock;
+  nn::Executor run;
+  spec::ParameterTable table;
+  nn::ParameterStore parameters;
+  Optimizer optimizer;
+  Reducer reducer;
+  Totals totals;
+};
+
+// Runs `body` as each of `size` data-parallel ranks, each a thread, over Gloo.
+void as_ranks(int64_t size, const std::function<void(comm::Communicator&)>& body) {
+  char path[] = "/tmp/muster-update-test-XXXXXX";
+  close(mkstemp(path));
+  std::vector<std::thread> threads;
+  for (int64_t rank = 0; rank < size; ++rank)
+    threads.emplace_back([&, rank] {
+      comm::World world;
+      world.rank = world.local_rank = rank;
+      world.size = world.local_size = size;
+      world.store_file = path;
+      comm::Groups groups = comm::connect(data_mesh(size), world, "cpu", 20s, {20s});
+      body(groups.on(spec::Axis::data));
+    });
+  for (std::thread& thread : threads) thread.join();
+  unlink(path);
+}
+
+// A rank alone.
+void alone(const std::function<void(comm::Communicator&)>& body) {
+  comm::Groups groups = comm::without_peers(data_mesh(1), 0);
+  body(groups.on(spec::Axis::data));
+}
+
+// Plain SGD with rate 1 from zero: the update is the negative of the gradient that was applied.
+TEST(OrderedUpdate, B001_TokensWeighAlikeOnAllRanks) {
+  as_ranks(2, [](comm::Communicator& data) {
+    Step step(data);
+    data.rank() == 0 ? step.micro_batch(5 * 1.0f, 5) : step.micro_batch(7.0f, 1);
+    const UpdateResult result = step.finish();
+    EXPECT_EQ(result.tokens, 6);
+    EXPECT_FLOAT_EQ(step.first_value()[0].item<float>(), -2.0f);
+  });
+}
+
+TEST(OrderedUpdate, B001_TokensWeighAlikeInAllMicroBatches) {
+  alone([](comm::Communicator& data) {
+    Step step(data);
+    step.micro_batch(5 * 1.0f, 5);
+    step.micro_batch(7.0f, 1);
+    step.finish();
+    EXPECT_FLOAT_EQ(step.first_value()[0].item<float>(), -2.0f);
+  });
+}
+
+TEST(OrderedUpdate, B009_AccumulationIsNoMovingAverage) {
+  alone([](comm::Communicator& data) {
+    Step step(data);
+    for (int micro_batch = 0; micro_batch < 12; ++micro_batch) step.micro_batch(8 * 1.0f, 8);
+    step.finish();
+    EXPECT_FLOAT_EQ(step.first_value()[0].item<float>(), -1.0f);
+  });
+}
+
+// The token count stands where a loss scale would: both divide once, before the norm and the clip.
+TEST(OrderedUpdate, B011_ClipSeesTheUnscaledGradientOnce) {
+  alone([](comm::Communicator& data) {
+    Step step(data);
+    step.totals.add_tokens(1024);
+    step.first_gradient()[0] = 3 * 1024;
+    step.first_gradient()[1] = 4 * 1024;
+    const UpdateResult result = step.finish(/*clip=*/1.0);
+    EXPECT_NEAR(result.grad_norm, 5.0, 1e-12);
+    // torch's 1e-6 below the line keeps the clipped norm a little under 1.
+    EXPECT_NEAR(step.first_value()[0].item<float>(), -0.6, 1e-6);
+    EXPECT_NEAR(step.first_value()[1].item<float>(), -0.8, 1e-6);
+  });
+}
+
+TEST(OrderedUpdate, B005_NormIsTheSameForEveryNumberOfReplicas) {
+  for (int64_t size : {1, 2, 4})
+    as_ranks(size, [&](comm::Communicator& data) {
+      Step step(data);
+      step.totals.add_tokens(1);
+      if (data.rank() == 0) step.first_gradient()[0] = 3;
+      if (data.rank() == size - 1) step.first_gradient()[7] = 4;
+      step.totals.add_tokens(data.rank() == 0 ? 0 : -1);  // one token in all
+      EXPECT_NEAR(step.finish().grad_norm, 5.0, 1e-12);
+    });
+}
+
+TEST(OrderedUpdate, B066_OneRanksInfinitySkipsAllAlike) {
+  as_ranks(2, [](comm::Communicator& data) {
+    for (float bad : {std::numeric_limits<float>::infinity(), std::numeric_limits<float>::quiet_NaN()}) {
+      Step step(data);
+      step.micro_batch(1, 1);
+      if (data.rank() == 0) step.first_gradient()[3] = bad;
+      const UpdateResult result = step.finish();
+      EXPECT_TRUE(result.skipped);
+      EXPECT_EQ(step.first_value().abs().sum().item<float>(), 0);
+      EXPECT_EQ(step.optimizer.updates(), 0);
+    }
+  });
+}
+
+TEST(OrderedUpdate, NoTokenIsNoUpdate) {
+  alone([](comm::Communicator& data) {
+    Step step(data);
+    step.micro_batch(0, 0);
+    const UpdateResult result = step.finish();
+    EXPECT_TRUE(result.skipped);
+    EXPECT_EQ(result.loss, 0);
+    EXPECT_EQ(step.optimizer.updates(), 0);
+  });
+}
+
+TEST(Reducer, AUnitThatWasNeverDoneIsABug) {
+  alone([](comm::Communicator& data) {
+    Step step(data);
+    step.reducer.unit_done(step.table.units() - 1);
+    EXPECT_THROW(step.reducer.finish(), Bug);
+  });
+}
+
+TEST(Reducer, AParameterWithoutGradientIsABug) {
+  alone([](comm::Communicator& data) {
+    Step step(data);
+    for (int64_t unit = step.table.units() - 1; unit >= 0; --unit) step.reducer.unit_done(unit);
+    EXPECT_THROW(step.reducer.finish(), Bug);
+  });
+}
+
+// The sixth update of CASES B021: gradients 1 five times, then -1; beta 0.9 and 0.95, no epsilon, no decay.
+TEST(Optimizer, AdamWKeepsItsMoments) {
+  alone([](comm::Communicator& data) {
+    spec::OptimizerConfig config;
+    config.betas = {0.9, 0.95};
+    config.eps = 0;
+    config.weight_decay = 0;
+    Step step(data, config);
+    const auto update = [&](double gradient) {
+      const double before = step.first_value()[0].item<double>();
+      for (const nn::Bucket& bucket : step.parameters.buckets()) bucket.gradient.fill_(gradient);
+      step.optimizer.step(step.run, 1.0, 1.0);
+      return step.first_value()[0].item<double>() - before;
+    };
+    for (int at = 0; at < 5; ++at) EXPECT_NEAR(update(1), -1, 1e-6);
+    EXPECT_NEAR(update(-1), -0.573159, 1e-6);
+  });
+}
+
+TEST(Optimizer, MatricesDecayAndNormsDoNotUnlessAsked) {
+  for (const bool all : {false, true})
+    alone([&](comm::Communicator& data) {
+      spec::OptimizerConfig config = plain_sgd();
+      config.weight_decay = 0.5;
+      config.weight_decay_on = all ? "all" : "matrices";
+      Step step(data, config);
+      for (const spec::ParameterRow& row : step.table.rows()) step.parameters.value(row).fill_(1);
+      step.optimizer.step(step.run, 0.1, 1.0);
+      for (const spec::ParameterRow& row : step.table.rows()) {
+        const float expected = all || row.shape.size() == 2 ? 0.95f : 1.0f;
+        EXPECT_FLOAT_EQ(step.parameters.value(row).view(-1)[0].item<float>(), expected) << row.name;
+      }
+    });
+}
+
+TEST(Optimizer, MomentumIsTorchs) {
+  alone([](comm::Communicator& data) {
+    spec::OptimizerConfig config = plain_sgd();
+    config.momentum = 0.9;
+    Step step(data, config);
+    for (int at = 0; at < 3; ++at) {
+      for (const nn::Bucket& bucket : step.parameters.buckets()) bucket.gradient.fill_(4);
+      step.optimizer.step(step.run, 1.0, /*divisor=*/2.0);
+    }
+    // 2, then 0.9 * 2 + 2, then 0.9 * 3.8 + 2
+    EXPECT_FLOAT_EQ(step.first_value()[0].item<float>(), -(2 + 3.8 + 5.42));
+  });
+}
+
+spec::OptimizerConfig schedule(const std::string& name, int64_t warmup) {
+  spec::OptimizerConfig config;
+  config.schedule = name;
+  config.learning_rate = 1e-3;
+  config.minimum_learning_rate = 1e-4;
+  config.warmup_steps = warmup;
+  return config;
+}
+
+TEST(LearningRate, B015_WarmUpIsAFunctionOfTheUpdate) {
+  for (int64_t step = 1; step <= 10; ++step)
+    EXPECT_NEAR(learning_rate(schedule("cosine", 10), step, 100), 1e-4 * static_cast<double>(step), 1e-18);
+  EXPECT_NEAR(learning_rate(schedule("cosine", 10), 5, 100), 5e-4, 1e-18);
+}
+
+TEST(LearningRate, EachScheduleAtItsEndsAndMiddle) {
+  EXPECT_EQ(learning_rate(schedule("constant", 0), 77, 100), 1e-3);
+  EXPECT_NEAR(learning_rate(schedule("linear", 20), 60, 100), 5.5e-4, 1e-18);
+  EXPECT_NEAR(learning_rate(schedule("linear", 20), 100, 100), 1e-4, 1e-18);
+  EXPECT_NEAR(learning_rate(schedule("cosine", 20), 60, 100), 5.5e-4, 1e-18);
+  EXPECT_NEAR(learning_rate(schedule("cosine", 20), 40, 100), 1e-4 + 9e-4 * (1 + std::sqrt(0.5)) / 2, 1e-15);
+  EXPECT_NEAR(learning_rate(schedule("cosine", 20), 100, 100), 1e-4, 1e-18);
+  EXPECT_EQ(learning_rate(schedule("wsd", 5), 90, 100), 1e-3);
+  EXPECT_NEAR(learning_rate(schedule("wsd", 5), 95, 100), 5.5e-4, 1e-18);
+  EXPECT_NEAR(learning_rate(schedule("wsd", 5), 100, 100), 1e-4, 1e-18);
+}
+
+}  // namespace
+}  // namespace muster::train

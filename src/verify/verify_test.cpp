@@ -1,0 +1,141 @@
+// Each proof holds for the evidence of a run, and fails, naming what is wrong, for evidence that was tampered
+// with.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <stdlib.h>
+
+#include "base/file.h"
+#include "device/ledger.h"
+#include "plan/rehearse.h"
+#include "spec/model/parameter_table.h"
+#include "verify/communication.h"
+#include "verify/memory.h"
+#include "verify/update_equivalence.h"
+
+namespace muster::verify {
+namespace {
+
+using ::testing::HasSubstr;
+
+[[maybe_unused]] const bool kLedgers = (device::install_ledgers(), true);
+
+class Proofs : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    char folder[] = "/tmp/muster-proofs-XXXXXX";
+    folder_ = mkdtemp(folder);
+    std::string ids;
+    for (int at = 0; at < 1000; ++at) ids += {static_cast<char>(at * 7 % 61), '\0'};
+    write_text(folder_ / "ids.bin", ids);
+    job_ = spec::parse_job(
+        "[model]\nfamily = \"llama\"\nvocab_size = 61\nhidden_size = 16\nnum_hidden_layers = 2\n"
+        "num_attention_heads = 2\nintermediate_size = 20\n[data]\npath = \"ids.bin\"\nformat = \"uint16\"\n"
+        "sequence_length = 8\n[training]\nglobal_batch_size = 4\nmicro_batch_size = 2\nsteps = 4\nthreads = "
+        "1\n",
+        (folder_ / "job.toml").string());
+    spec::resolve_layout(job_, 1);
+    one_ = testify(job_, {});
+  }
+  void TearDown() override { fs::remove_all(folder_); }
+
+  // The names of the checks that fail when rank 0 says `run` and one process says `one_`.
+  std::vector<std::string> failed_updates(const Witness& run) const {
+    return failed(update_equivalence(job_, one_, {run}));
+  }
+  static std::vector<std::string> failed(const std::vector<Check>& checks) {
+    std::vector<std::string> names;
+    for (const Check& check : checks)
+      if (!check.passed) names.push_back(check.name);
+    return names;
+  }
+  Witness copy() const {
+    Witness other = one_;
+    for (auto* tensors : {&other.gradients, &other.parameters})
+      for (at::Tensor& tensor : *tensors) tensor = tensor.clone();
+    return other;
+  }
+
+  fs::path folder_;
+  spec::Job job_;
+  Witness one_;
+};
+
+TEST_F(Proofs, HoldForWhatTheRunDid) {
+  EXPECT_TRUE(failed_updates(one_).empty());
+  const telemetry::StepRecord rehearsed = plan::rehearse(job_, 0).record;
+  EXPECT_TRUE(failed(memory(rehearsed, one_)).empty());
+  EXPECT_TRUE(failed(communication(rehearsed, one_)).empty());
+  EXPECT_FALSE(all_passed({}));  // nothing was checked
+}
+
+TEST_F(Proofs, NameTheGradientThatIsWrong) {
+  const spec::ParameterTable table(job_.model);
+  for (size_t row = 0; row < table.rows().size(); ++row) {
+    Witness run = copy();
+    run.gradients[row].mul_(2);
+    const auto names = failed_updates(run);
+    ASSERT_EQ(names.size(), 1u) << table.rows()[row].name;
+    EXPECT_THAT(names[0], HasSubstr(table.rows()[row].name));
+  }
+}
+
+TEST_F(Proofs, NameTheParameterThatIsWrong) {
+  Witness run = copy();
+  run.parameters[3].view(-1)[0] += 1e-3;
+  EXPECT_THAT(failed_updates(run),
+              ::testing::ElementsAre(HasSubstr("update " + spec::ParameterTable(job_.model).rows()[3].name)));
+}
+
+TEST_F(Proofs, SeeAWrongLossNormOrCount) {
+  Witness run = copy();
+  run.loss *= 1 + 1e-4;
+  run.grad_norm *= 1 - 1e-4;
+  run.tokens += 1;
+  EXPECT_THAT(failed_updates(run), ::testing::UnorderedElementsAre("loss", "norm", "tokens"));
+}
+
+TEST_F(Proofs, SeeNotANumber) {
+  Witness run = copy();
+  run.loss = std::numeric_limits<double>::quiet_NaN();
+  run.gradients[0].fill_(std::numeric_limits<double>::quiet_NaN());
+  EXPECT_EQ(failed_updates(run).size(), 2u);
+}
+
+TEST_F(Proofs, SeeReplicasThatDiffer) {
+  Witness other = copy();
+  other.rank = 1;
+  other.state_hash ^= 1;
+  EXPECT_THAT(failed(update_equivalence(job_, one_, {one_, other})),
+              ::testing::ElementsAre(HasSubstr("rank 1")));
+}
+
+TEST_F(Proofs, SeeEveryByteOfMemory) {
+  const telemetry::StepRecord rehearsed = plan::rehearse(job_, 0).record;
+  Witness run = copy();
+  run.record.memory.push_back({4, telemetry::Category::activations});
+  run.record.memory.push_back({-4, telemetry::Category::activations});
+  EXPECT_THAT(failed(memory(rehearsed, run)), ::testing::ElementsAre(HasSubstr("profile")));
+  run = copy();
+  run.record.live_at_start[static_cast<int>(telemetry::Category::optimizer)] += 4;
+  EXPECT_THAT(failed(memory(rehearsed, run)),
+              ::testing::ElementsAre(HasSubstr("optimizer"), HasSubstr("peak")));
+  run = copy();
+  run.record.memory.push_back({int64_t{1} << 40, telemetry::Category::scratch});  // a line of its own
+  EXPECT_TRUE(failed(memory(rehearsed, run)).empty());
+}
+
+TEST_F(Proofs, SeeEveryMessage) {
+  const telemetry::StepRecord rehearsed = plan::rehearse(job_, 0).record;
+  Witness run = copy();
+  run.record.messages.push_back({"data", "all_reduce", 4, 2});
+  EXPECT_EQ(failed(communication(rehearsed, run)).size(), 2u);
+}
+
+TEST(Tolerance, GrowsWithSummandsAndShrinksWithPrecision) {
+  EXPECT_LT(reduction_tolerance("float32", 4), 1e-5);
+  EXPECT_LT(reduction_tolerance("float64", 4), 1e-11);
+  EXPECT_GT(reduction_tolerance("float32", 1000), reduction_tolerance("float32", 4));
+}
+
+}  // namespace
+}  // namespace muster::verify

@@ -1,4 +1,5 @@
 #include <cmath>
+#include <optional>
 
 #include "base/table.h"
 #include "estimate/checkpoint.h"
@@ -9,6 +10,7 @@ namespace muster::estimate {
 namespace {
 
 constexpr double kHour = 3600, kMinute = 60;
+constexpr double kMostBytes = 1e18, kMostBytesEach = 1000;
 
 struct Interval {
   const char* name;
@@ -50,47 +52,72 @@ double read_mtbf(Options& options) {
   return node && nodes ? job_mtbf(*node * kHour, *nodes) : 0;
 }
 
+struct Request {
+  double parameters = 0;  // 0: the interval alone
+  double bytes_each = 16;
+  double bandwidth = 0;  // GB/s; 0: not given
+  double cost = 0;       // seconds of a checkpoint; 0: not known
+  std::optional<double> every_minutes;
+  double mtbf = 0;
+
+  double bytes() const { return checkpoint_bytes(parameters, bytes_each); }
+  double seconds() const { return bandwidth > 0 ? checkpoint_seconds(bytes(), bandwidth * 1e9) : 0; }
+};
+
+Request read(Options& options) {
+  Request r;
+  r.parameters = options.quantity("--params", 0) * 1e9;
+  const auto cost = options.quantity("--cost-s");
+  if (r.parameters == 0 && !cost)
+    options.problems().add("--params", "", "is needed", "give --params, or --cost-s for the interval alone");
+  if (r.parameters * kMostBytesEach > kMostBytes)
+    options.problems().add("--params", plain(r.parameters), "is more than can be counted",
+                           "it is in billions");
+  if (r.parameters > 0) {
+    r.bytes_each = options.quantity("--bytes-per-param", r.bytes_each);
+    r.bandwidth = options.quantity("--bandwidth", 0);
+  }
+  if (r.bytes_each > kMostBytesEach)
+    options.problems().add("--bytes-per-param", plain(r.bytes_each), "is more than 1000", "correct it");
+  r.cost = cost.value_or(r.seconds());
+  r.every_minutes = options.quantity("--every-min");
+  r.mtbf = read_mtbf(options);
+  if ((r.every_minutes || r.mtbf > 0) && r.cost == 0)
+    options.problems().add("--bandwidth", "", "is needed for the time of a checkpoint",
+                           "give it in GB/s, or --cost-s");
+  if (r.every_minutes && r.cost >= *r.every_minutes * kMinute)
+    options.problems().add("--every-min", plain(*r.every_minutes),
+                           fmt::format("is no longer than a checkpoint takes, {} s", decimal(r.cost, 1)),
+                           "write less often, or faster");
+  options.finish();
+  return r;
+}
+
+void add_size(const Request& r, Answer& answer) {
+  const int64_t bytes = std::llround(r.bytes());
+  answer.json.update({{"parameters", r.parameters}, {"bytes_per_parameter", r.bytes_each}, {"bytes", bytes}});
+  answer.text = fmt::format("a checkpoint of {} parameters at {} bytes: {} GiB ({} GB)\n",
+                            format_count(r.parameters), plain(r.bytes_each), gib(bytes, 0), gb(r.bytes(), 0));
+  if (r.bandwidth == 0) return;
+  answer.json["seconds"] = r.seconds();
+  answer.text += fmt::format("written at {} GB/s: {} s\n", plain(r.bandwidth),
+                             decimal(r.seconds(), r.seconds() < 100 ? 1 : 0));
+}
+
 }  // namespace
 
 Answer checkpoint_answer(Options& options) {
-  const double parameters = options.quantity("--params", 0) * 1e9;
-  const auto given_cost = options.quantity("--cost-s");
-  if (parameters == 0 && !given_cost)
-    options.problems().add("--params", "", "is needed", "give --params, or --cost-s for the interval alone");
-  const double each = parameters > 0 ? options.quantity("--bytes-per-param", 16) : 0;
-  const double bandwidth = parameters > 0 ? options.quantity("--bandwidth", 0) : 0;
-  const auto every = options.quantity("--every-min");
-  const double mtbf = read_mtbf(options);
-
-  const double bytes = checkpoint_bytes(parameters, each);
-  const double seconds = bandwidth > 0 ? checkpoint_seconds(bytes, bandwidth * 1e9) : 0;
-  const double cost = given_cost.value_or(seconds);
-  if ((every || mtbf > 0) && cost == 0)
-    options.problems().add("--bandwidth", "", "is needed for the time of a checkpoint",
-                           "give it in GB/s, or --cost-s");
-  options.finish();
-
+  const Request r = read(options);
   Answer answer;
   answer.json = {{"kind", "checkpoint"}};
-  if (parameters > 0) {
-    answer.json.update(
-        {{"parameters", parameters}, {"bytes_per_parameter", each}, {"bytes", std::llround(bytes)}});
-    answer.text =
-        fmt::format("a checkpoint of {} parameters at {} bytes: {} GiB ({} GB)\n", format_count(parameters),
-                    plain(each), gib(std::llround(bytes), 0), gb(bytes, 0));
-  }
-  if (bandwidth > 0) {
-    answer.json["seconds"] = seconds;
-    answer.text +=
-        fmt::format("written at {} GB/s: {} s\n", plain(bandwidth), decimal(seconds, seconds < 100 ? 1 : 0));
-  }
-  if (every) {
-    const double lost = share_lost(cost, *every * kMinute);
+  if (r.parameters > 0) add_size(r, answer);
+  if (r.every_minutes) {
+    const double lost = share_lost(r.cost, *r.every_minutes * kMinute);
     answer.json["share_lost"] = lost;
-    answer.text +=
-        fmt::format("one every {} min, blocking: {} % of the time lost\n", plain(*every), percent(lost));
+    answer.text += fmt::format("one every {} min, blocking: {} % of the time lost\n", plain(*r.every_minutes),
+                               percent(lost));
   }
-  if (mtbf > 0) add_intervals(answer, cost, mtbf);
+  if (r.mtbf > 0) add_intervals(answer, r.cost, r.mtbf);
   return answer;
 }
 

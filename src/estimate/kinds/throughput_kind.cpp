@@ -88,58 +88,87 @@ std::string or_unknown(const std::optional<double>& share) {
   return share ? percent(*share) + " %" : "unknown";
 }
 
+struct Request {
+  ModelRequest model;
+  AttentionPairs pairs = AttentionPairs::causal;
+  Recompute recompute = Recompute::none;
+  int64_t gpus = 1;
+  Peak peak;
+  TokenFlops flops;
+  double hardware = 0;
+  Rates rates;
+  std::optional<double> tokens;
+};
+
+AttentionPairs read_pairs(Options& options, const ModelRequest& model) {
+  const bool countable = model.layers > 0 && model.hidden > 0 && model.sequence > 0;
+  const auto fallback = countable ? AttentionPairs::causal : AttentionPairs::none;
+  const auto pairs =
+      static_cast<AttentionPairs>(options.choice("--attention", kPairs, static_cast<size_t>(fallback)));
+  if (pairs != AttentionPairs::none && !countable)
+    options.problems().add("--attention", to_string(pairs), "needs --layers, --hidden and --sequence",
+                           "give them, or a --preset");
+  return pairs;
+}
+
+Request read(Options& options) {
+  Request r;
+  r.model = read_model(options, {"--preset", "--params", "--layers", "--hidden", "--heads", "--head-dim",
+                                 "--ffn", "--vocab", "--sequence"});
+  if (r.model.parameters.total() == 0 && !options.given("--preset"))
+    options.problems().add("--preset", "", "or --params is needed", "say which model");
+  r.pairs = read_pairs(options, r.model);
+  r.recompute = static_cast<Recompute>(options.choice("--recompute", kRecompute, 0));
+  r.gpus = options.count("--gpus", 1);
+  r.peak = read_peak(options);
+  r.flops = token_flops(r.model, r.pairs);
+  r.hardware = hardware_flops(r.flops, r.recompute);
+  r.rates = read_rates(options, r.flops, r.hardware, r.gpus, r.peak);
+  r.tokens = options.quantity("--tokens");
+  options.finish();
+  return r;
+}
+
+Json or_null(const std::optional<double>& value) {
+  return value ? Json(*value) : Json();
+}
+
+Json json_of(const Request& r) {
+  return {{"kind", "throughput"},
+          {"model", r.model.name},
+          {"parameters", r.model.parameters.total()},
+          {"attention", to_string(r.pairs)},
+          {"recompute", to_string(r.recompute)},
+          {"gpus", r.gpus},
+          {"flops_per_token",
+           {{"linear", r.flops.linear},
+            {"attention", r.flops.attention},
+            {"head", r.flops.head},
+            {"model", r.flops.total()},
+            {"hardware", r.hardware}}},
+          {"peak_flops", r.peak.flops > 0 ? Json(r.peak.flops) : Json()},
+          {"peak_source", r.peak.source},
+          {"tokens_per_second", r.rates.tokens_per_second},
+          {"mfu", or_null(r.rates.mfu)},
+          {"hfu", or_null(r.rates.hfu)}};
+}
+
 }  // namespace
 
 Answer throughput_answer(Options& options) {
-  const ModelRequest model = read_model(options, {"--preset", "--params", "--layers", "--hidden", "--heads",
-                                                  "--head-dim", "--ffn", "--vocab", "--sequence"});
-  const bool can_count_pairs = model.layers > 0 && model.hidden > 0 && model.sequence > 0;
-  const auto pairs = static_cast<AttentionPairs>(
-      options.choice("--attention", kPairs,
-                     static_cast<size_t>(can_count_pairs ? AttentionPairs::causal : AttentionPairs::none)));
-  if (pairs != AttentionPairs::none && !can_count_pairs)
-    options.problems().add("--attention", to_string(pairs), "needs --layers, --hidden and --sequence",
-                           "give them, or a --preset");
-  if (model.parameters.total() == 0 && !options.given("--preset"))
-    options.problems().add("--preset", "", "or --params is needed", "say which model");
-  const auto recompute = static_cast<Recompute>(options.choice("--recompute", kRecompute, 0));
-  const int64_t gpus = options.count("--gpus", 1);
-  const Peak peak = read_peak(options);
-  const TokenFlops flops = token_flops(model, pairs);
-  const double hardware = hardware_flops(flops, recompute);
-  const Rates rates = read_rates(options, flops, hardware, gpus, peak);
-  const auto tokens = options.quantity("--tokens");
-  options.finish();
-
+  const Request r = read(options);
   Answer answer;
-  answer.json = {{"kind", "throughput"},
-                 {"model", model.name},
-                 {"parameters", model.parameters.total()},
-                 {"attention", to_string(pairs)},
-                 {"recompute", to_string(recompute)},
-                 {"gpus", gpus},
-                 {"flops_per_token",
-                  {{"linear", flops.linear},
-                   {"attention", flops.attention},
-                   {"head", flops.head},
-                   {"model", flops.total()},
-                   {"hardware", hardware}}},
-                 {"peak_flops", peak.flops > 0 ? Json(peak.flops) : Json()},
-                 {"peak_source", peak.source},
-                 {"tokens_per_second", rates.tokens_per_second},
-                 {"mfu", rates.mfu ? Json(*rates.mfu) : Json()},
-                 {"hfu", rates.hfu ? Json(*rates.hfu) : Json()}};
-  answer.text = fmt::format("{}: {}\n", model.name, kSay[static_cast<size_t>(pairs)]) +
-                flops_table(flops, hardware).text() +
-                fmt::format(
-                    "\n{} tokens/s on {} devices, peak {}\nMFU {} (model FLOPs, recomputation never), HFU {} "
-                    "(with {} recomputation)\n",
-                    decimal(rates.tokens_per_second, 0), gpus, peak.source, or_unknown(rates.mfu),
-                    or_unknown(rates.hfu), to_string(recompute));
-  if (tokens) {
-    const double days = *tokens / rates.tokens_per_second / 86400;
+  answer.json = json_of(r);
+  answer.text = fmt::format(
+      "{}: {}\n{}\n{} tokens/s on {} devices, peak {}\n"
+      "MFU {} (model FLOPs, recomputation never), HFU {} (what runs, recompute {})\n",
+      r.model.name, kSay[static_cast<size_t>(r.pairs)], flops_table(r.flops, r.hardware).text(),
+      decimal(r.rates.tokens_per_second, 0), r.gpus, r.peak.source, or_unknown(r.rates.mfu),
+      or_unknown(r.rates.hfu), to_string(r.recompute));
+  if (r.tokens) {
+    const double days = *r.tokens / r.rates.tokens_per_second / 86400;
     answer.json["days"] = days;
-    answer.text += fmt::format("{} tokens take {} days\n", format_count(*tokens), decimal(days, 1));
+    answer.text += fmt::format("{} tokens take {} days\n", format_count(*r.tokens), decimal(days, 1));
   }
   return answer;
 }

@@ -16,7 +16,8 @@ namespace {
 
 constexpr Verb kFrontVerbs[] = {
     {"doctor", "check a job: every value with where it came from, and the mesh", doctor},
-    {"estimate", "memory, collectives, pipelines, checkpoints and more by closed formulas, with sources", estimate},
+    {"estimate", "memory, collectives, pipelines, checkpoints and more by closed formulas, with sources",
+     estimate},
     {"report", "a run as one self-contained HTML page, and its summary", report},
     {"data", "tokenize and look into data sets", data},
 };

@@ -10,8 +10,8 @@ namespace muster::device {
 namespace {
 
 constexpr size_t kHeaderBytes = 64;  // keeps the data on a cache line of its own
-// A thread's own category while it holds a guard. Threads that never do, such as those of a parallel loop inside an
-// operator, allocate for whoever set the process's category last.
+// A thread's own category while it holds a guard. Threads that never do, such as those of a parallel loop
+// inside an operator, allocate for whoever set the process's category last.
 thread_local std::optional<Category> t_category;
 std::atomic<Category> g_category{Category::other};
 
@@ -159,7 +159,9 @@ CategoryGuard::~CategoryGuard() {
   t_category = before_;
   g_category = process_before_;
 }
-Category current_category() { return t_category.value_or(g_category); }
+Category current_category() {
+  return t_category.value_or(g_category);
+}
 
 void retag(const at::Tensor& tensor, Category category) {
   const c10::DataPtr& pointer = tensor.storage().data_ptr();

@@ -20,8 +20,12 @@ int64_t status_bytes(const std::string& key) {
 
 }  // namespace
 
-int64_t resident_bytes() { return status_bytes("VmRSS:"); }
-int64_t peak_resident_bytes() { return status_bytes("VmHWM:"); }
+int64_t resident_bytes() {
+  return status_bytes("VmRSS:");
+}
+int64_t peak_resident_bytes() {
+  return status_bytes("VmHWM:");
+}
 
 double seconds_since_process_start() {
   std::ifstream file("/proc/self/stat");

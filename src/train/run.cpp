@@ -5,6 +5,7 @@
 #include <thread>
 
 #include "checkpoint/hugging_face.h"
+#include "device/plugin.h"
 #include "device/process_memory.h"
 #include "launch/fault.h"
 #include "launch/progress.h"
@@ -51,13 +52,17 @@ telemetry::RunSummary run(const spec::Job& job, const comm::World& world, const 
                           const Log& log) {
   const Clock clock;
   LoopOptions loop;
-  loop.started_seconds = clock.seconds() - device::seconds_since_process_start();
+  const std::optional<std::string> launched = options.environment(kStartedVariable);
+  loop.started_seconds =
+      launched ? std::stod(*launched) : clock.seconds() - device::seconds_since_process_start();
   loop.rss_after_libraries_bytes = device::resident_bytes();
   loop.folder = options.folder;
   loop.rehearsed = options.rehearsed;
   loop.model_flops = options.model_flops;
   loop.hardware = spec::load_hardware(job.hardware.name);
   at::set_num_threads(static_cast<int>(threads_of(job, world)));
+
+  if (job.training.device == "cuda") device::cuda_plugin().use_device(static_cast<int>(world.local_rank));
 
   Watch watch(options.environment, world.rank);
   watch.at(launch::Phase::data, 0);
@@ -90,6 +95,7 @@ void check(spec::Job& job, int64_t world_size) {
   if (!job.weights.empty())
     problems.gather([&] { checkpoint::check_weights(job.weights, spec::ParameterTable(job.model)); });
   problems.gather([&] { spec::load_hardware(job.hardware.name); });
+  if (job.training.device == "cuda") problems.gather([] { device::cuda_plugin(); });
   problems.throw_if_any();
 }
 

@@ -8,6 +8,9 @@
 
 namespace muster::train {
 
+// Where a launcher on the same host writes when it was started, on the monotonic clock, in seconds.
+constexpr const char* kStartedVariable = "MUSTER_STARTED";
+
 struct RunOptions {
   std::optional<RunFolder> folder;                 // given to the reporting rank (rank 0)
   std::optional<telemetry::StepRecord> rehearsed;  // of this rank

@@ -1,13 +1,13 @@
 // muster train JOB [--procs N] [--run DIR]: trains; local ranks, or one rank under torchrun or srun.
-#include <fcntl.h>
-
 #include <cstdio>
+#include <cstdlib>
 
 #include "base/units.h"
 #include "cli/engine/verbs.h"
 #include "cli/job_options.h"
 #include "cli/progress_bar.h"
 #include "cli/verb.h"
+#include "device/process_memory.h"
 #include "launch/local_ranks.h"
 #include "plan/rehearse.h"
 #include "report/report.h"

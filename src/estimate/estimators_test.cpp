@@ -52,7 +52,8 @@ std::vector<Configuration> configurations() {
 
 // The table of models knows biases and ties; a GPT of Megatron's family otherwise.
 Dimensions dimensions_of(Configuration& c) {
-  for (CsvRow& model : read_csv(reference("model_configs.csv")))
+  static std::vector<CsvRow> models = read_csv(reference("model_configs.csv"));
+  for (CsvRow& model : models)
     if (model["model"] == c.row["model"]) {
       Dimensions d = dimensions_in(model);
       d.vocab = c.row.integer("vocab");

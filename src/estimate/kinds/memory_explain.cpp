@@ -64,6 +64,16 @@ Derivation activation_line(const MemoryRequest& r, const Layout& layout, const D
           activation_source(shape, layout)};
 }
 
+Derivation cache_line(const MemoryRequest& r) {
+  const CacheShape shape = r.cache_shape();
+  const int64_t tensor = cache_divisor(shape, r.cache_tensor());
+  return {"KV cache of a sequence", "2 L s h_kv bytes / min(t, KV heads)",
+          fmt::format("2 x {} x {} x {} x {} / {} = {} GiB", shape.layers, shape.sequence,
+                      shape.kv_heads * shape.head_dim, shape.bytes, tensor,
+                      gib(cache_bytes_per_sequence(shape, r.cache_tensor()), 3)),
+          "Pope et al., Efficiently scaling transformer inference, MLSys 2023, sec. 3.3"};
+}
+
 }  // namespace
 
 std::vector<Derivation> explain_memory(const MemoryRequest& r, const NamedLayout& named) {
@@ -91,6 +101,7 @@ std::vector<Derivation> explain_memory(const MemoryRequest& r, const NamedLayout
          fmt::format("{} GiB",
                      gib(head_bytes(r.model.shape, r.model.vocab, layout.tensor) / layout.context, 2)),
          std::string(kRecomputePaper) + ", sec. 4.3"});
+  if (r.kv_cache) lines.push_back(cache_line(r));
   return lines;
 }
 

@@ -79,7 +79,9 @@ std::vector<Case> cases() {
   grouped.num_key_value_heads = 1;
   larger.hidden_size = 128;
   larger.head_dim = 32;
-  larger.max_position_embeddings = 128;
+  larger.max_position_embeddings = 300;
+  spec::ModelSpec tiled_gpt2 = gpt2;
+  tiled_gpt2.max_position_embeddings = 256;
   const Transformer::Options plain{.length = 11}, dropping{.dropout = 0.2, .length = 16};
   const Transformer::Options chunked{.dropout = 0.1, .loss_chunk_tokens = 7, .length = 13};
   return {{"llama", llama, plain},
@@ -87,6 +89,8 @@ std::vector<Case> cases() {
           {"llama_tied", tied, chunked, 2, 2},
           {"llama_biased", biased, dropping, 3},
           {"llama_multi_query", grouped, chunked, 5, 3},
+          {"llama_tiled", larger, {.length = 300}, 2, 2},
+          {"gpt2_tiled", tiled_gpt2, {.length = 256}},
           {"llama_larger", larger, {.length = 128}, 2},
           {"gpt2", gpt2, plain},
           {"gpt2_dropout", gpt2, dropping, 3, 2},

@@ -8,7 +8,8 @@
 namespace muster::nn::kernels {
 namespace {
 
-constexpr int64_t kLanes = 16;  // rows are worked on in whole vectors; what lies behind their end is zeroed after
+constexpr int64_t kLanes =
+    16;  // rows are worked on in whole vectors; what lies behind their end is zeroed after
 
 template <class T>
 MUSTER_CLONES void softmax_rows(T* p, T* lse, int64_t rows, int64_t columns, int64_t first, T scale) {
@@ -33,9 +34,9 @@ MUSTER_CLONES void softmax_rows(T* p, T* lse, int64_t rows, int64_t columns, int
 }
 
 template <class T>
-MUSTER_CLONES void softmax_backward_rows(T* __restrict p, T* __restrict dp, const T* lse, const T* out, const T* dout,
-                                         int64_t row_size, int64_t head_dim, int64_t rows, int64_t columns,
-                                         int64_t first, T scale) {
+MUSTER_CLONES void softmax_backward_rows(T* __restrict p, T* __restrict dp, const T* lse, const T* out,
+                                         const T* dout, int64_t row_size, int64_t head_dim, int64_t rows,
+                                         int64_t columns, int64_t first, T scale) {
   for (int64_t row = 0; row < rows; ++row, p += columns, dp += columns, out += row_size, dout += row_size) {
     const int64_t seen = first + row + 1, wide = std::min(columns, (seen + kLanes - 1) / kLanes * kLanes);
     T pull = 0;
@@ -61,14 +62,15 @@ void causal_softmax(T* scores, T* lse, int64_t rows, int64_t columns, int64_t fi
 template <class T>
 void causal_softmax_backward(T* scores, T* dp, const T* lse, const T* out, const T* dout, int64_t row_size,
                              int64_t head_dim, int64_t rows, int64_t columns, int64_t first, double scale) {
-  softmax_backward_rows(scores, dp, lse, out, dout, row_size, head_dim, rows, columns, first, static_cast<T>(scale));
+  softmax_backward_rows(scores, dp, lse, out, dout, row_size, head_dim, rows, columns, first,
+                        static_cast<T>(scale));
 }
 
 template void causal_softmax(float*, float*, int64_t, int64_t, int64_t, double);
 template void causal_softmax(double*, double*, int64_t, int64_t, int64_t, double);
-template void causal_softmax_backward(float*, float*, const float*, const float*, const float*, int64_t, int64_t,
-                                      int64_t, int64_t, int64_t, double);
-template void causal_softmax_backward(double*, double*, const double*, const double*, const double*, int64_t, int64_t,
-                                      int64_t, int64_t, int64_t, double);
+template void causal_softmax_backward(float*, float*, const float*, const float*, const float*, int64_t,
+                                      int64_t, int64_t, int64_t, int64_t, double);
+template void causal_softmax_backward(double*, double*, const double*, const double*, const double*, int64_t,
+                                      int64_t, int64_t, int64_t, int64_t, double);
 
 }  // namespace muster::nn::kernels

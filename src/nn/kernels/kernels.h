@@ -1,5 +1,5 @@
-// CPU kernels over raw rows, for T = float and double. Every reduction has a fixed order that does not depend on the
-// number of threads, so that results are the same bits for any. Pointers do not overlap unless said.
+// CPU kernels over raw rows, for T = float and double. Every reduction has a fixed order that does not depend
+// on the number of threads, so that results are the same bits for any. Pointers do not overlap unless said.
 #pragma once
 #include <cstdint>
 
@@ -21,7 +21,8 @@ void rms_norm_backward(T* dx, T* dw, bool accumulate_dw, const T* dy, const T* x
 
 // y = (x - mean) * rstd * w + b.
 template <class T>
-void layer_norm(T* y, T* mean, T* rstd, const T* x, const T* w, const T* b, int64_t rows, int64_t size, double eps);
+void layer_norm(T* y, T* mean, T* rstd, const T* x, const T* w, const T* b, int64_t rows, int64_t size,
+                double eps);
 template <class T>
 void layer_norm_again(T* y, const T* mean, const T* rstd, const T* x, const T* w, const T* b, int64_t rows,
                       int64_t size);
@@ -30,29 +31,31 @@ void layer_norm_backward(T* dx, T* dw, T* db, bool accumulate_dw, bool accumulat
                          const T* mean, const T* rstd, const T* w, int64_t rows, int64_t size);
 
 // ---- rotary positions, half-split: (x1, x2) -> (x1 cos - x2 sin, x2 cos + x1 sin) (rotary.cpp) ----
-// In place on the first `heads` heads of each row of `row_size`; row r stands at position r % length; cos and sin are
-// [length, head_dim / 2].
+// In place on the first `heads` heads of each row of `row_size`; row r stands at position r % length; cos and
+// sin are [length, head_dim / 2].
 template <class T>
 void rotate(T* x, const T* cos, const T* sin, int64_t rows, int64_t length, int64_t heads, int64_t head_dim,
             int64_t row_size);
-// out[row, 0:heads] = x[row, 0:heads] rotated back; x has `x_row_size` a row, out has `out_row_size`.
+// out[row, 0:heads] = x[row, 0:heads] rotated back; x has `x_row_size` a row, out has `out_row_size`. out may
+// be x.
 template <class T>
 void rotate_back(T* out, const T* x, const T* cos, const T* sin, int64_t rows, int64_t length, int64_t heads,
                  int64_t head_dim, int64_t out_row_size, int64_t x_row_size);
 
 // ---- causal softmax over one tile of scores (attention.cpp) ----
-// Rows are the queries at positions first, first + 1, ...; columns the keys from 0. Row r sees first + r + 1 of them:
-// those become softmax(scale * scores), the others 0. lse[r] = log of the sum of their exponentials.
+// Rows are the queries at positions first, first + 1, ...; columns the keys from 0. Row r sees first + r + 1
+// of them: those become softmax(scale * scores), the others 0. lse[r] = log of the sum of their exponentials.
 template <class T>
 void causal_softmax(T* scores, T* lse, int64_t rows, int64_t columns, int64_t first, double scale);
-// From scores and the gradient dp of their softmax: scores become the softmax again, dp the gradient of the scores
-// before scaling. out and dout are rows of `row_size` that start with this head's `head_dim` elements.
+// From scores and the gradient dp of their softmax: scores become the softmax again, dp the gradient of the
+// scores before scaling. out and dout are rows of `row_size` that start with this head's `head_dim` elements.
 template <class T>
 void causal_softmax_backward(T* scores, T* dp, const T* lse, const T* out, const T* dout, int64_t row_size,
                              int64_t head_dim, int64_t rows, int64_t columns, int64_t first, double scale);
 
 // ---- activations (activation.cpp) ----
-// Rows of gate_up are [gate, up], each `size`: h = silu(gate) * up (Shazeer 2020, "GLU variants", equation 6).
+// Rows of gate_up are [gate, up], each `size`: h = silu(gate) * up (Shazeer 2020, "GLU variants", equation
+// 6).
 template <class T>
 void swiglu(T* h, const T* gate_up, int64_t rows, int64_t size);
 // In place: gate_up becomes its gradient; dh becomes h again, for the gradient of the next weight.
@@ -66,8 +69,8 @@ template <class T>
 void gelu_backward(T* a, T* dh, int64_t count);
 
 // ---- loss over the vocabulary (cross_entropy.cpp) ----
-// Each row of logits [rows, vocabulary] becomes softmax - onehot(target); losses[row] = logsumexp - logit of target.
-// A target < 0 is not counted: loss 0 and a zero row. With `gradient` false only losses are written.
+// Each row of logits [rows, vocabulary] becomes softmax - onehot(target); losses[row] = logsumexp - logit of
+// target. A target < 0 is not counted: loss 0 and a zero row. With `gradient` false only losses are written.
 template <class T>
 void cross_entropy(T* logits, double* losses, const int32_t* targets, int64_t rows, int64_t vocabulary,
                    bool gradient);
@@ -91,11 +94,12 @@ template <class T>
 double sum_of_squares(const T* x, int64_t count);
 
 // ---- random numbers by position (noise.cpp) ----
-// x[i] = scale * the standard normal number of logical position first + i (Box and Muller 1958 over Philox words).
+// x[i] = scale * the standard normal number of logical position first + i (Box and Muller 1958 over Philox
+// words).
 template <class T>
 void fill_normal(T* x, int64_t count, int64_t first, PhiloxKey key, double scale);
-// out[i] = x[i] / (1 - p) where the draw of logical position first + i keeps it, else 0; `draw` numbers the step.
-// out may be x.
+// out[i] = x[i] / (1 - p) where the draw of logical position first + i keeps it, else 0; `draw` numbers the
+// step. out may be x.
 template <class T>
 void dropout(T* out, const T* x, int64_t count, int64_t first, uint64_t draw, PhiloxKey key, double p);
 

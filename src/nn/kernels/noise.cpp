@@ -10,9 +10,9 @@
 namespace muster::nn::kernels {
 namespace {
 
-constexpr int kLanes = 64;            // Philox blocks drawn together
-constexpr int kBatch = 4 * kLanes;    // words of one batch
-constexpr int64_t kChunk = 1 << 16;   // positions that one thread takes at a time
+constexpr int kLanes = 64;           // Philox blocks drawn together
+constexpr int kBatch = 4 * kLanes;   // words of one batch
+constexpr int64_t kChunk = 1 << 16;  // positions that one thread takes at a time
 
 // words[4 j + k] = word k of counter first + j.
 template <class Word>
@@ -69,12 +69,14 @@ MUSTER_CLONES void to_normal(float* normal, const Word* words) {
   for (int pair = 0; pair < kBatch / 2; ++pair) {
     const float u = static_cast<float>(static_cast<int32_t>((words[2 * pair] >> 8) + 1)) * 0x1p-24f;
     const float radius = std::sqrt(-2.0f * log_of(u));
-    const float turn = static_cast<float>(static_cast<int32_t>(words[2 * pair + 1] >> 8)) * 0x1p-22f;  // [0, 4)
+    const float turn =
+        static_cast<float>(static_cast<int32_t>(words[2 * pair + 1] >> 8)) * 0x1p-22f;  // [0, 4)
     const auto quadrant = static_cast<int32_t>(turn + 0.5f);
     const float a = (turn - static_cast<float>(quadrant)) * 1.57079632679f;  // [-pi/4, pi/4]
     const float a2 = a * a;
     const float sine = a + a * a2 * (-1.6666654611e-1f + a2 * (8.3321608736e-3f - a2 * 1.9515295891e-4f));
-    const float cosine = 1.0f - 0.5f * a2 + a2 * a2 * (4.166664568e-2f + a2 * (-1.388731625e-3f + a2 * 2.443315711e-5f));
+    const float cosine =
+        1.0f - 0.5f * a2 + a2 * a2 * (4.166664568e-2f + a2 * (-1.388731625e-3f + a2 * 2.443315711e-5f));
     const float s = (quadrant & 1) ? cosine : sine;
     const float c = (quadrant & 1) ? sine : cosine;
     normal[2 * pair] = radius * (((quadrant + 1) & 2) ? -c : c);
@@ -82,7 +84,23 @@ MUSTER_CLONES void to_normal(float* normal, const Word* words) {
   }
 }
 
-// Calls body(values of one batch, its first position, begin, end) for the batches that overlap [first, first + count).
+template <class T>
+MUSTER_CLONES void scale_range(T* __restrict x, const float* __restrict normal, int64_t count, float scale) {
+  for (int64_t i = 0; i < count; ++i) x[i] = static_cast<T>(normal[i] * scale);
+}
+
+template <class T>
+MUSTER_CLONES void drop_range(T* out, const T* x, const uint32_t* words, int64_t count, uint32_t threshold,
+                              T scale) {
+#pragma GCC ivdep
+  for (int64_t i = 0; i < count; ++i) {
+    const T kept = x[i] * scale;
+    out[i] = words[i] >= threshold ? kept : T(0);
+  }
+}
+
+// Calls body(values of one batch, its first position, begin, end) for the batches that overlap [first, first
+// + count).
 template <class Body>
 void over_batches(int64_t count, int64_t first, Body&& body) {
   const int64_t from = first / kBatch, to = (first + count + kBatch - 1) / kBatch;
@@ -103,8 +121,7 @@ void fill_normal(T* x, int64_t count, int64_t first, PhiloxKey key, double scale
     float normal[kBatch];
     draw_words(words, static_cast<uint64_t>(start / 4), 0, key);
     to_normal(normal, words);
-    for (int64_t at = begin; at < end; ++at)
-      x[at - first] = static_cast<T>(normal[at - start] * static_cast<float>(scale));
+    scale_range(x + (begin - first), normal + (begin - start), end - begin, static_cast<float>(scale));
   });
 }
 
@@ -115,8 +132,8 @@ void dropout(T* out, const T* x, int64_t count, int64_t first, uint64_t draw, Ph
   over_batches(count, first, [=](int64_t start, int64_t begin, int64_t end) {
     uint32_t words[kBatch];
     draw_words(words, static_cast<uint64_t>(start / 4), draw, key);
-    for (int64_t at = begin; at < end; ++at)
-      out[at - first] = words[at - start] >= threshold ? x[at - first] * scale : T(0);
+    const int64_t at = begin - first;
+    drop_range(out + at, x + at, words + (begin - start), end - begin, threshold, scale);
   });
 }
 

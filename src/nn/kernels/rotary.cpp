@@ -8,6 +8,7 @@ namespace {
 template <class T>
 MUSTER_CLONES void rotate_row(T* x, const T* cos, const T* sin, int64_t heads, int64_t half) {
   for (int64_t head = 0; head < heads; ++head, x += 2 * half)
+#pragma GCC ivdep
     for (int64_t i = 0; i < half; ++i) {
       const T first = x[i], second = x[i + half];
       x[i] = first * cos[i] - second * sin[i];
@@ -16,9 +17,10 @@ MUSTER_CLONES void rotate_row(T* x, const T* cos, const T* sin, int64_t heads, i
 }
 
 template <class T>
-MUSTER_CLONES void rotate_row_back(T* __restrict out, const T* __restrict x, const T* cos, const T* sin, int64_t heads,
+MUSTER_CLONES void rotate_row_back(T* out, const T* x, const T* cos, const T* sin, int64_t heads,
                                    int64_t half) {
   for (int64_t head = 0; head < heads; ++head, x += 2 * half, out += 2 * half)
+#pragma GCC ivdep
     for (int64_t i = 0; i < half; ++i) {
       const T first = x[i], second = x[i + half];
       out[i] = first * cos[i] + second * sin[i];

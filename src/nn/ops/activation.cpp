@@ -7,7 +7,9 @@
 namespace muster::nn {
 namespace {
 
-Cost cost(const at::Tensor& a, const at::Tensor& b) { return {0, static_cast<int64_t>(a.nbytes() + b.nbytes())}; }
+Cost cost(const at::Tensor& a, const at::Tensor& b) {
+  return {0, static_cast<int64_t>(a.nbytes() + b.nbytes())};
+}
 
 }  // namespace
 

@@ -1,5 +1,5 @@
-// The nonlinearity of an FFN. The backward calls work in place: what was saved becomes its own gradient, and the
-// gradient of the product becomes the product again, which the next weight's gradient needs.
+// The nonlinearity of an FFN. The backward calls work in place: what was saved becomes its own gradient, and
+// the gradient of the product becomes the product again, which the next weight's gradient needs.
 #pragma once
 #include "nn/executor.h"
 

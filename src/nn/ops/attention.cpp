@@ -8,6 +8,7 @@
 #include "nn/kernels/kernels.h"
 #include "nn/ops/composite.h"
 #include "nn/ops/dispatch.h"
+#include "nn/ops/tiled_attention.h"
 
 namespace muster::nn {
 namespace {
@@ -60,6 +61,48 @@ void pack(at::Tensor qkv_NE, int64_t first, const at::Tensor& d_BHSD, int64_t le
   });
 }
 
+void turn_back_in_place(at::Tensor qkv_NE, const HeadShape& shape, const RotaryTable& table) {
+  const int64_t heads = shape.query_heads + shape.key_heads, row_size = qkv_NE.size(1);
+  with_type(qkv_NE, [&](auto zero) {
+    using T = decltype(zero);
+    kernels::rotate_back(data<T>(qkv_NE), data<T>(qkv_NE), data<T>(table.cos_LD), data<T>(table.sin_LD),
+                         qkv_NE.size(0), table.cos_LD.size(0), heads, shape.head_dim, row_size, row_size);
+  });
+}
+
+AttentionOutput flash(const at::Tensor& qkv_NE, int64_t length, const HeadShape& shape) {
+  const Heads heads = split(qkv_NE, length, shape);
+  auto [out_BQSD, lse_BQS] = at::_scaled_dot_product_flash_attention_for_cpu(
+      heads.q_BQSD, heads.k_BKSD, heads.v_BKSD, 0.0, /*is_causal=*/true);
+  AttentionOutput result{out_BQSD.transpose(1, 2).reshape({qkv_NE.size(0), shape.q_size()}), lse_BQS};
+  device::retag(result.out_NQ, Category::activations);
+  device::retag(result.lse_BQS, Category::activations);
+  return result;
+}
+
+struct HeadGradients {
+  at::Tensor dq_BQSD, dk_BKSD, dv_BKSD;
+};
+
+HeadGradients empty_gradients(const Executor& run, int64_t sequences, int64_t length,
+                              const HeadShape& shape) {
+  const auto gradient = [&](int64_t heads) {
+    return run.empty({sequences, heads, length, shape.head_dim}, Category::temporary);
+  };
+  return {gradient(shape.query_heads), gradient(shape.key_heads), gradient(shape.key_heads)};
+}
+
+HeadGradients flash_backward(const at::Tensor& qkv_NE, const AttentionOutput& saved,
+                             const at::Tensor& dout_NQ, int64_t length, const HeadShape& shape) {
+  const Heads heads = split(qkv_NE, length, shape);
+  auto [dq, dk, dv] = at::_scaled_dot_product_flash_attention_for_cpu_backward(
+      heads_of(dout_NQ, length, 0, shape.query_heads, shape.head_dim), heads.q_BQSD, heads.k_BKSD,
+      heads.v_BKSD, heads_of(saved.out_NQ, length, 0, shape.query_heads, shape.head_dim), saved.lse_BQS, 0.0,
+      /*is_causal=*/true);
+  for (const at::Tensor& gradient : {dq, dk, dv}) device::retag(gradient, Category::temporary);
+  return {dq, dk, dv};
+}
+
 }  // namespace
 
 void rotate(Executor& run, at::Tensor qkv_NE, const HeadShape& shape, const RotaryTable& table) {
@@ -80,20 +123,16 @@ void rotate(Executor& run, at::Tensor qkv_NE, const HeadShape& shape, const Rota
 
 AttentionOutput attention(Executor& run, const at::Tensor& qkv_NE, int64_t length, const HeadShape& shape) {
   const int64_t rows = qkv_NE.size(0);
+  const bool is_tiled = length >= kTiledFromLength;
   AttentionOutput result;
+  if (run.is_meta() || is_tiled)
+    result = {run.empty({rows, shape.q_size()}, Category::activations),
+              run.empty({rows / length, shape.query_heads, length}, Category::activations,
+                        statistics_type(qkv_NE))};
   const Cost cost{2 * causal_flops(rows, length, shape), static_cast<int64_t>(qkv_NE.nbytes())};
-  if (run.is_meta()) {
-    result.out_NQ = run.empty({rows, shape.q_size()}, Category::activations);
-    result.lse_BQS =
-        run.empty({rows / length, shape.query_heads, length}, Category::activations, statistics_type(qkv_NE));
-  }
   run.run("attention", cost, [&] {
-    const Heads heads = split(qkv_NE, length, shape);
-    auto [out_BQSD, lse_BQS] = at::_scaled_dot_product_flash_attention_for_cpu(
-        heads.q_BQSD, heads.k_BKSD, heads.v_BKSD, 0.0, /*is_causal=*/true);
-    result = {out_BQSD.transpose(1, 2).reshape({rows, shape.q_size()}), lse_BQS};
-    device::retag(result.out_NQ, Category::activations);
-    device::retag(result.lse_BQS, Category::activations);
+    if (is_tiled) return tiled_attention(result, qkv_NE, length, shape);
+    result = flash(qkv_NE, length, shape);
   });
   return result;
 }
@@ -101,29 +140,25 @@ AttentionOutput attention(Executor& run, const at::Tensor& qkv_NE, int64_t lengt
 void attention_backward(Executor& run, at::Tensor qkv_NE, const AttentionOutput& saved,
                         const at::Tensor& dout_NQ, int64_t length, const HeadShape& shape,
                         const RotaryTable& table) {
-  const int64_t rows = qkv_NE.size(0), sequences = rows / length;
-  at::Tensor dq_BQSD, dk_BKSD, dv_BKSD;
-  if (run.is_meta()) {
-    dq_BQSD = run.empty({sequences, shape.query_heads, length, shape.head_dim}, Category::temporary);
-    dk_BKSD = run.empty({sequences, shape.key_heads, length, shape.head_dim}, Category::temporary);
-    dv_BKSD = run.empty({sequences, shape.key_heads, length, shape.head_dim}, Category::temporary);
-  }
+  const int64_t rows = qkv_NE.size(0);
   // Scores again, then the gradients of scores, values, queries and keys: five products to the forward's two.
   const Cost cost{5 * causal_flops(rows, length, shape), 3 * static_cast<int64_t>(qkv_NE.nbytes())};
-  run.run("attention_backward", cost, [&] {
-    const Heads heads = split(qkv_NE, length, shape);
-    std::tie(dq_BQSD, dk_BKSD, dv_BKSD) = at::_scaled_dot_product_flash_attention_for_cpu_backward(
-        heads_of(dout_NQ, length, 0, shape.query_heads, shape.head_dim), heads.q_BQSD, heads.k_BKSD,
-        heads.v_BKSD, heads_of(saved.out_NQ, length, 0, shape.query_heads, shape.head_dim), saved.lse_BQS,
-        0.0, /*is_causal=*/true);
-    for (const at::Tensor& gradient : {dq_BQSD, dk_BKSD, dv_BKSD})
-      device::retag(gradient, Category::temporary);
-  });
-  run.run("rotary_backward", {0, 2 * static_cast<int64_t>(qkv_NE.nbytes())}, [&] {
-    const RotaryTable* turn = table.defined() ? &table : nullptr;
-    pack(qkv_NE, 0, dq_BQSD, length, turn);
-    pack(qkv_NE, shape.q_size(), dk_BKSD, length, turn);
-    pack(qkv_NE, shape.q_size() + shape.kv_size(), dv_BKSD, length, nullptr);
+  const Cost rotary_cost{0, 2 * static_cast<int64_t>(qkv_NE.nbytes())};
+  const RotaryTable* turn = table.defined() ? &table : nullptr;
+  if (length >= kTiledFromLength) {
+    run.run("attention_backward", cost,
+            [&] { tiled_attention_backward(qkv_NE, saved, dout_NQ, length, shape); });
+    if (turn) run.run("rotary_backward", rotary_cost, [&] { turn_back_in_place(qkv_NE, shape, table); });
+    return;
+  }
+  HeadGradients gradients;
+  if (run.is_meta()) gradients = empty_gradients(run, rows / length, length, shape);
+  run.run("attention_backward", cost,
+          [&] { gradients = flash_backward(qkv_NE, saved, dout_NQ, length, shape); });
+  run.run("rotary_backward", rotary_cost, [&] {
+    pack(qkv_NE, 0, gradients.dq_BQSD, length, turn);
+    pack(qkv_NE, shape.q_size(), gradients.dk_BKSD, length, turn);
+    pack(qkv_NE, shape.q_size() + shape.kv_size(), gradients.dv_BKSD, length, nullptr);
   });
 }
 

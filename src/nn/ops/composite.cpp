@@ -14,16 +14,19 @@ void put(at::Tensor out, bool accumulate, const at::Tensor& value) {
 
 }  // namespace
 
-void add_bias(at::Tensor x_NO, const at::Tensor& bias_O) { x_NO.add_(bias_O); }
+void add_bias(at::Tensor x_NO, const at::Tensor& bias_O) {
+  x_NO.add_(bias_O);
+}
 
 void sum_rows(at::Tensor out, bool accumulate, const at::Tensor& x_NS, int64_t groups) {
   put(out, accumulate, x_NS.view({-1, groups, x_NS.size(1)}).sum(0).view_as(out));
 }
 
-void embed(at::Tensor out_NH, const at::Tensor& table_VH, const at::Tensor& positions_LH, const at::Tensor& ids_N,
-           int64_t length) {
+void embed(at::Tensor out_NH, const at::Tensor& table_VH, const at::Tensor& positions_LH,
+           const at::Tensor& ids_N, int64_t length) {
   at::index_select_out(out_NH, table_VH, 0, ids_N);
-  if (positions_LH.defined()) out_NH.view({-1, length, out_NH.size(1)}).add_(positions_LH.narrow(0, 0, length));
+  if (positions_LH.defined())
+    out_NH.view({-1, length, out_NH.size(1)}).add_(positions_LH.narrow(0, 0, length));
 }
 
 void embed_backward(at::Tensor dtable_VH, const at::Tensor& dy_NH, const at::Tensor& ids_N) {
@@ -35,7 +38,8 @@ void rms_norm(at::Tensor y_NH, at::Tensor rstd_N, const at::Tensor& x_NH, const 
   rms_norm_again(y_NH, rstd_N, x_NH, w_H);
 }
 
-void rms_norm_again(at::Tensor y_NH, const at::Tensor& rstd_N, const at::Tensor& x_NH, const at::Tensor& w_H) {
+void rms_norm_again(at::Tensor y_NH, const at::Tensor& rstd_N, const at::Tensor& x_NH,
+                    const at::Tensor& w_H) {
   at::mul_out(y_NH, x_NH * rstd_N.unsqueeze(1), w_H);
 }
 
@@ -48,21 +52,21 @@ void rms_norm_backward(at::Tensor dx_NH, at::Tensor dw_H, bool accumulate_dw, co
   put(dw_H, accumulate_dw, (dy_NH * unit_NH).sum(0));
 }
 
-void layer_norm(at::Tensor y_NH, at::Tensor mean_N, at::Tensor rstd_N, const at::Tensor& x_NH, const at::Tensor& w_H,
-                const at::Tensor& b_H, double eps) {
+void layer_norm(at::Tensor y_NH, at::Tensor mean_N, at::Tensor rstd_N, const at::Tensor& x_NH,
+                const at::Tensor& w_H, const at::Tensor& b_H, double eps) {
   mean_N.copy_(x_NH.mean(1));
   rstd_N.copy_((x_NH - mean_N.unsqueeze(1)).square().mean(1).add(eps).rsqrt());
   layer_norm_again(y_NH, mean_N, rstd_N, x_NH, w_H, b_H);
 }
 
-void layer_norm_again(at::Tensor y_NH, const at::Tensor& mean_N, const at::Tensor& rstd_N, const at::Tensor& x_NH,
-                      const at::Tensor& w_H, const at::Tensor& b_H) {
+void layer_norm_again(at::Tensor y_NH, const at::Tensor& mean_N, const at::Tensor& rstd_N,
+                      const at::Tensor& x_NH, const at::Tensor& w_H, const at::Tensor& b_H) {
   y_NH.copy_((x_NH - mean_N.unsqueeze(1)) * rstd_N.unsqueeze(1) * w_H + b_H);
 }
 
-void layer_norm_backward(at::Tensor dx_NH, at::Tensor dw_H, at::Tensor db_H, bool accumulate_dw, bool accumulate_db,
-                         const at::Tensor& dy_NH, const at::Tensor& x_NH, const at::Tensor& mean_N,
-                         const at::Tensor& rstd_N, const at::Tensor& w_H) {
+void layer_norm_backward(at::Tensor dx_NH, at::Tensor dw_H, at::Tensor db_H, bool accumulate_dw,
+                         bool accumulate_db, const at::Tensor& dy_NH, const at::Tensor& x_NH,
+                         const at::Tensor& mean_N, const at::Tensor& rstd_N, const at::Tensor& w_H) {
   const at::Tensor scale_N1 = rstd_N.unsqueeze(1);
   const at::Tensor unit_NH = (x_NH - mean_N.unsqueeze(1)) * scale_N1;
   const at::Tensor d_NH = dy_NH * w_H;
@@ -95,7 +99,9 @@ void swiglu_backward(at::Tensor gate_up_NG, at::Tensor dh_NF) {
   up.copy_(dup);
 }
 
-void gelu(at::Tensor h, const at::Tensor& a) { at::gelu_out(h, a, "tanh"); }
+void gelu(at::Tensor h, const at::Tensor& a) {
+  at::gelu_out(h, a, "tanh");
+}
 
 void gelu_backward(at::Tensor a, at::Tensor dh) {
   const at::Tensor da = at::gelu_backward(dh, a, "tanh");

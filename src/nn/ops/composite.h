@@ -1,5 +1,5 @@
-// The operators as compositions of ATen's own: what other devices than the CPU run, and what the CPU kernels are
-// tested against. Same arguments as the kernels, as tensors.
+// The operators as compositions of ATen's own: what other devices than the CPU run, and what the CPU kernels
+// are tested against. Same arguments as the kernels, as tensors.
 #pragma once
 #include <ATen/core/Tensor.h>
 
@@ -7,20 +7,20 @@ namespace muster::nn::composite {
 
 void add_bias(at::Tensor x_NO, const at::Tensor& bias_O);
 void sum_rows(at::Tensor out, bool accumulate, const at::Tensor& x_NS, int64_t groups);
-void embed(at::Tensor out_NH, const at::Tensor& table_VH, const at::Tensor& positions_LH, const at::Tensor& ids_N,
-           int64_t length);
+void embed(at::Tensor out_NH, const at::Tensor& table_VH, const at::Tensor& positions_LH,
+           const at::Tensor& ids_N, int64_t length);
 void embed_backward(at::Tensor dtable_VH, const at::Tensor& dy_NH, const at::Tensor& ids_N);
 void rms_norm(at::Tensor y_NH, at::Tensor rstd_N, const at::Tensor& x_NH, const at::Tensor& w_H, double eps);
 void rms_norm_again(at::Tensor y_NH, const at::Tensor& rstd_N, const at::Tensor& x_NH, const at::Tensor& w_H);
 void rms_norm_backward(at::Tensor dx_NH, at::Tensor dw_H, bool accumulate_dw, const at::Tensor& dy_NH,
                        const at::Tensor& x_NH, const at::Tensor& rstd_N, const at::Tensor& w_H);
-void layer_norm(at::Tensor y_NH, at::Tensor mean_N, at::Tensor rstd_N, const at::Tensor& x_NH, const at::Tensor& w_H,
-                const at::Tensor& b_H, double eps);
-void layer_norm_again(at::Tensor y_NH, const at::Tensor& mean_N, const at::Tensor& rstd_N, const at::Tensor& x_NH,
-                      const at::Tensor& w_H, const at::Tensor& b_H);
-void layer_norm_backward(at::Tensor dx_NH, at::Tensor dw_H, at::Tensor db_H, bool accumulate_dw, bool accumulate_db,
-                         const at::Tensor& dy_NH, const at::Tensor& x_NH, const at::Tensor& mean_N,
-                         const at::Tensor& rstd_N, const at::Tensor& w_H);
+void layer_norm(at::Tensor y_NH, at::Tensor mean_N, at::Tensor rstd_N, const at::Tensor& x_NH,
+                const at::Tensor& w_H, const at::Tensor& b_H, double eps);
+void layer_norm_again(at::Tensor y_NH, const at::Tensor& mean_N, const at::Tensor& rstd_N,
+                      const at::Tensor& x_NH, const at::Tensor& w_H, const at::Tensor& b_H);
+void layer_norm_backward(at::Tensor dx_NH, at::Tensor dw_H, at::Tensor db_H, bool accumulate_dw,
+                         bool accumulate_db, const at::Tensor& dy_NH, const at::Tensor& x_NH,
+                         const at::Tensor& mean_N, const at::Tensor& rstd_N, const at::Tensor& w_H);
 // x_NHD: the heads to rotate, a view of the rows that hold them.
 void rotate(at::Tensor x_NHD, const at::Tensor& cos_LD, const at::Tensor& sin_LD, bool back);
 void swiglu(at::Tensor h_NF, const at::Tensor& gate_up_NG);

@@ -11,9 +11,12 @@ namespace muster::nn {
 template <class Body>
 void with_type(const at::Tensor& tensor, Body&& body) {
   switch (tensor.scalar_type()) {
-    case at::kFloat: return body(float{});
-    case at::kDouble: return body(double{});
-    default: throw Bug(std::string("no kernel for ") + c10::toString(tensor.scalar_type()));
+    case at::kFloat:
+      return body(float{});
+    case at::kDouble:
+      return body(double{});
+    default:
+      throw Bug(std::string("no kernel for ") + c10::toString(tensor.scalar_type()));
   }
 }
 

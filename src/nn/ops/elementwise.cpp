@@ -7,7 +7,9 @@
 namespace muster::nn {
 namespace {
 
-int64_t bytes_of(const at::Tensor& a, int64_t times) { return static_cast<int64_t>(a.nbytes()) * times; }
+int64_t bytes_of(const at::Tensor& a, int64_t times) {
+  return static_cast<int64_t>(a.nbytes()) * times;
+}
 
 }  // namespace
 

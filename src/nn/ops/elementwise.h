@@ -13,15 +13,16 @@ void sum_rows(Executor& run, Weight& weight, const at::Tensor& x_NS, int64_t gro
 // y += x.
 void add_to(Executor& run, at::Tensor y, const at::Tensor& x);
 
-// Where a draw stands: the logical position of element 0 (it depends on the global sample, never on the rank), and
-// the step.
+// Where a draw stands: the logical position of element 0 (it depends on the global sample, never on the
+// rank), and the step.
 struct Dropout {
   double probability = 0;
   PhiloxKey key{};
   int64_t first = 0;
   uint64_t draw = 0;
 };
-// out = x with elements dropped and the rest scaled by 1 / (1 - p); the same call again drops the same. out may be x.
+// out = x with elements dropped and the rest scaled by 1 / (1 - p); the same call again drops the same. out
+// may be x.
 void drop(Executor& run, at::Tensor out, const at::Tensor& x, const Dropout& dropout);
 
 }  // namespace muster::nn

@@ -24,8 +24,8 @@ void position_backward(Executor& run, const at::Tensor& dy_NH, Weight& position,
 
 }  // namespace
 
-void embed(Executor& run, at::Tensor out_NH, const at::Tensor& ids_N, const Weight& token, const Weight* position,
-           int64_t length) {
+void embed(Executor& run, at::Tensor out_NH, const at::Tensor& ids_N, const Weight& token,
+           const Weight* position, int64_t length) {
   const at::Tensor positions = position ? position->value : at::Tensor();
   run.run("embedding", {0, 2 * static_cast<int64_t>(out_NH.nbytes())}, [&] {
     if (!out_NH.is_cpu()) return composite::embed(out_NH, token.value, positions, ids_N, length);
@@ -37,8 +37,8 @@ void embed(Executor& run, at::Tensor out_NH, const at::Tensor& ids_N, const Weig
   });
 }
 
-void embed_backward(Executor& run, const at::Tensor& dy_NH, const at::Tensor& ids_N, Weight& token, Weight* position,
-                    int64_t length) {
+void embed_backward(Executor& run, const at::Tensor& dy_NH, const at::Tensor& ids_N, Weight& token,
+                    Weight* position, int64_t length) {
   const bool add = token.accumulate();
   run.run("embedding_backward", {0, 2 * static_cast<int64_t>(dy_NH.nbytes())}, [&] {
     if (!add) token.gradient.zero_();

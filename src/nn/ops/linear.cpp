@@ -10,11 +10,14 @@ Cost matmul_cost(const at::Tensor& a, const at::Tensor& b, const at::Tensor& c, 
           static_cast<int64_t>(a.nbytes() + b.nbytes() + c.nbytes())};
 }
 
-at::Tensor out_in(const Weight& weight) { return weight.stored_in_out ? weight.value.t() : weight.value; }
+at::Tensor out_in(const Weight& weight) {
+  return weight.stored_in_out ? weight.value.t() : weight.value;
+}
 
 }  // namespace
 
-void linear(Executor& run, at::Tensor y_NO, const at::Tensor& x_NI, const Weight& weight, const Weight& bias) {
+void linear(Executor& run, at::Tensor y_NO, const at::Tensor& x_NI, const Weight& weight,
+            const Weight& bias) {
   run.run("matmul", matmul_cost(x_NI, weight.value, y_NO, x_NI.size(1)),
           [&] { at::mm_out(y_NO, x_NI, out_in(weight).t()); });
   if (bias.defined()) add_bias(run, y_NO, bias);

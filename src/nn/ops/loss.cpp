@@ -19,8 +19,8 @@ void cross_entropy(Executor& run, at::Tensor logits_NV, at::Tensor losses_N, con
     if (!logits_NV.is_cpu()) return composite::cross_entropy(logits_NV, losses_N, targets_N, gradient);
     with_type(logits_NV, [&](auto zero) {
       using T = decltype(zero);
-      kernels::cross_entropy(data<T>(logits_NV), data<double>(losses_N), data<int32_t>(targets_N), logits_NV.size(0),
-                             logits_NV.size(1), gradient);
+      kernels::cross_entropy(data<T>(logits_NV), data<double>(losses_N), data<int32_t>(targets_N),
+                             logits_NV.size(0), logits_NV.size(1), gradient);
     });
   });
 }

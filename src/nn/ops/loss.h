@@ -9,9 +9,9 @@ namespace muster::nn {
 // Rows of logits that exist at one time: `asked`, or as many as fit in 32 MiB, evened out over the chunks.
 int64_t loss_chunk_rows(int64_t rows, int64_t vocabulary, int64_t element_bytes, int64_t asked);
 
-// Adds the sum of the losses of the targets_N >= 0 (int32) to loss_sum (fp64, one element). Losses are sums: the
-// division by the global token count comes once, at the update.
-// With dx_NH defined: dx = the gradient of the sum, and the weight's gradient is written too.
+// Adds the sum of the losses of the targets_N >= 0 (int32) to loss_sum (fp64, one element). Losses are sums:
+// the division by the global token count comes once, at the update. With dx_NH defined: dx = the gradient of
+// the sum, and the weight's gradient is written too.
 void linear_cross_entropy(Executor& run, at::Tensor loss_sum, at::Tensor dx_NH, const at::Tensor& x_NH,
                           Weight& weight_VH, const at::Tensor& targets_N, int64_t chunk_rows);
 

@@ -1,5 +1,5 @@
-// RMSNorm (Zhang and Sennrich 2019) and LayerNorm (Ba et al. 2016) over rows. The normed rows are not kept for
-// backward: they are made again from the statistics, which are.
+// RMSNorm (Zhang and Sennrich 2019) and LayerNorm (Ba et al. 2016) over rows. The normed rows are not kept
+// for backward: they are made again from the statistics, which are.
 #pragma once
 #include "nn/executor.h"
 #include "nn/weight.h"
@@ -21,7 +21,8 @@ struct NormSaved {
 // y_NH = norm(x_NH); `saved` is allocated as activations.
 void norm(Executor& run, at::Tensor y_NH, NormSaved& saved, const at::Tensor& x_NH, const Norm& layer);
 // The same y again, bit for bit.
-void norm_again(Executor& run, at::Tensor y_NH, const NormSaved& saved, const at::Tensor& x_NH, const Norm& layer);
+void norm_again(Executor& run, at::Tensor y_NH, const NormSaved& saved, const at::Tensor& x_NH,
+                const Norm& layer);
 // dx_NH += the gradient of x; the parameters' gradients are written.
 void norm_backward(Executor& run, at::Tensor dx_NH, const at::Tensor& dy_NH, const NormSaved& saved,
                    const at::Tensor& x_NH, const Norm& layer);

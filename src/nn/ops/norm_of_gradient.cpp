@@ -9,7 +9,8 @@ namespace muster::nn {
 namespace {
 
 double squares_of(const at::Tensor& x) {
-  if (!x.is_cpu()) return at::linalg_vector_norm(x, 2, std::nullopt, false, at::kDouble).square().item<double>();
+  if (!x.is_cpu())
+    return at::linalg_vector_norm(x, 2, std::nullopt, false, at::kDouble).square().item<double>();
   double sum = 0;
   with_type(x, [&](auto zero) { sum = kernels::sum_of_squares(data<decltype(zero)>(x), x.numel()); });
   return sum;

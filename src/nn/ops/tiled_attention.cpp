@@ -11,19 +11,27 @@
 namespace muster::nn {
 namespace {
 
-constexpr int64_t kTileRows = 128;  // queries of a tile
+constexpr int64_t kTileRows =
+    64;  // queries of a tile: more do work behind the diagonal, fewer make products too small
 
-// One group: a key and a value head and the query heads that share them, of one sequence. All are [S, D] views.
+// One group: a key and a value head and the query heads that share them, of one sequence. All are [S, D]
+// views.
 class Group {
  public:
   Group(const at::Tensor& qkv_NE, int64_t length, const HeadShape& shape, int64_t which)
-      : heads_(shape.query_heads / shape.key_heads), first_row_(which / shape.key_heads * length), length_(length),
-        shape_(shape), key_head_(which % shape.key_heads), rows_SE_(qkv_NE.narrow(0, first_row_, length)) {}
+      : heads_(shape.query_heads / shape.key_heads),
+        first_row_(which / shape.key_heads * length),
+        length_(length),
+        shape_(shape),
+        key_head_(which % shape.key_heads),
+        rows_SE_(qkv_NE.narrow(0, first_row_, length)) {}
 
   int64_t heads() const { return heads_; }
   at::Tensor q(int64_t head) const { return part(rows_SE_, query_head(head) * shape_.head_dim); }
   at::Tensor k() const { return part(rows_SE_, shape_.q_size() + key_head_ * shape_.head_dim); }
-  at::Tensor v() const { return part(rows_SE_, shape_.q_size() + shape_.kv_size() + key_head_ * shape_.head_dim); }
+  at::Tensor v() const {
+    return part(rows_SE_, shape_.q_size() + shape_.kv_size() + key_head_ * shape_.head_dim);
+  }
   // This head's part of rows of query heads alone.
   at::Tensor of_queries(const at::Tensor& rows_NQ, int64_t head) const {
     return part(rows_NQ.narrow(0, first_row_, length_), query_head(head) * shape_.head_dim);
@@ -34,7 +42,9 @@ class Group {
 
  private:
   int64_t query_head(int64_t head) const { return key_head_ * heads_ + head; }
-  at::Tensor part(const at::Tensor& rows, int64_t first) const { return rows.narrow(1, first, shape_.head_dim); }
+  at::Tensor part(const at::Tensor& rows, int64_t first) const {
+    return rows.narrow(1, first, shape_.head_dim);
+  }
   int64_t heads_, first_row_, length_;
   HeadShape shape_;
   int64_t key_head_;
@@ -49,8 +59,12 @@ Tile tile_at(int64_t first, int64_t length) {
   const int64_t rows = std::min(kTileRows, length - first);
   return {first, rows, first + rows};
 }
-at::Tensor queries(const at::Tensor& x_SD, const Tile& tile) { return x_SD.narrow(0, tile.first, tile.rows); }
-at::Tensor keys(const at::Tensor& x_SD, const Tile& tile) { return x_SD.narrow(0, 0, tile.keys); }
+at::Tensor queries(const at::Tensor& x_SD, const Tile& tile) {
+  return x_SD.narrow(0, tile.first, tile.rows);
+}
+at::Tensor keys(const at::Tensor& x_SD, const Tile& tile) {
+  return x_SD.narrow(0, 0, tile.keys);
+}
 
 // Calls body(group, scratch of this thread) for each group, groups spread over the threads.
 template <class Body>
@@ -72,11 +86,14 @@ at::Tensor matrix(const at::Tensor& scratch, int64_t offset, int64_t rows, int64
   return scratch.narrow(0, offset, rows * columns).view({rows, columns});
 }
 
-double scale_of(const HeadShape& shape) { return 1 / std::sqrt(static_cast<double>(shape.head_dim)); }
+double scale_of(const HeadShape& shape) {
+  return 1 / std::sqrt(static_cast<double>(shape.head_dim));
+}
 
 void head_forward(const Group& group, int64_t head, const AttentionOutput& result, const at::Tensor& scratch,
                   int64_t length, double scale) {
-  const at::Tensor q = group.q(head), k = group.k(), v = group.v(), out = group.of_queries(result.out_NQ, head);
+  const at::Tensor q = group.q(head), k = group.k(), v = group.v(),
+                   out = group.of_queries(result.out_NQ, head);
   const at::Tensor lse_S = group.statistics(result.lse_BQS, head);
   for (int64_t first = 0; first < length; first += kTileRows) {
     const Tile tile = tile_at(first, length);
@@ -98,8 +115,8 @@ void add_product(at::Tensor sum, bool overwrite, const at::Tensor& a, const at::
     sum.addmm_(a.t(), b);
 }
 
-// Adds a head's share to dk and dv of its group, and leaves dq where q was. The last tile comes first: it alone sees
-// every key, so that the group's first head overwrites.
+// Adds a head's share to dk and dv of its group, and leaves dq where q was. The last tile comes first: it
+// alone sees every key, so that the group's first head overwrites.
 void head_backward(const Group& group, int64_t head, const AttentionOutput& saved, const at::Tensor& dout_NQ,
                    const at::Tensor& scratch, const at::Tensor& dk, const at::Tensor& dv, double scale) {
   const at::Tensor q = group.q(head), k = group.k(), v = group.v();
@@ -108,16 +125,17 @@ void head_backward(const Group& group, int64_t head, const AttentionOutput& save
   const int64_t length = q.size(0);
   for (int64_t first = (length - 1) / kTileRows * kTileRows; first >= 0; first -= kTileRows) {
     const Tile tile = tile_at(first, length);
-    at::Tensor p = matrix(scratch, 0, tile.rows, tile.keys), ds = matrix(scratch, p.numel(), tile.rows, tile.keys);
+    at::Tensor p = matrix(scratch, 0, tile.rows, tile.keys),
+               ds = matrix(scratch, p.numel(), tile.rows, tile.keys);
     at::Tensor q_tile = queries(q, tile);
     const at::Tensor dout_tile = queries(dout, tile), out_tile = queries(out, tile);
     at::mm_out(p, q_tile, keys(k, tile).t());
     at::mm_out(ds, dout_tile, keys(v, tile).t());
     with_type(p, [&](auto zero) {
       using T = decltype(zero);
-      kernels::causal_softmax_backward(data<T>(p), data<T>(ds), data<T>(lse_S) + first, out_tile.data_ptr<T>(),
-                                       dout_tile.data_ptr<T>(), out.stride(0), q.size(1), tile.rows, tile.keys, first,
-                                       scale);
+      kernels::causal_softmax_backward(data<T>(p), data<T>(ds), data<T>(lse_S) + first,
+                                       out_tile.data_ptr<T>(), dout_tile.data_ptr<T>(), out.stride(0),
+                                       q.size(1), tile.rows, tile.keys, first, scale);
     });
     const bool overwrite = head == 0 && tile.keys == length;
     add_product(keys(dv, tile), overwrite, p, dout_tile);
@@ -128,7 +146,8 @@ void head_backward(const Group& group, int64_t head, const AttentionOutput& save
 
 }  // namespace
 
-void tiled_attention(const AttentionOutput& result, const at::Tensor& qkv_NE, int64_t length, const HeadShape& shape) {
+void tiled_attention(const AttentionOutput& result, const at::Tensor& qkv_NE, int64_t length,
+                     const HeadShape& shape) {
   over_groups(qkv_NE, length, shape, std::min(kTileRows, length) * length,
               [&](const Group& group, const at::Tensor& scratch) {
                 for (int64_t head = 0; head < group.heads(); ++head)

@@ -1,12 +1,15 @@
-// Causal attention on the CPU as matrix products over tiles of one head's scores: a few rows of queries against all keys
-// that they see. One tile a thread is all the scratch there is.
+// Causal attention on the CPU as matrix products over tiles of one head's scores: a few rows of queries
+// against all keys that they see. One tile a thread is all the scratch there is.
 #pragma once
 #include "nn/ops/attention.h"
 
 namespace muster::nn {
 
+constexpr int64_t kTiledFromLength = 256;
+
 // out_NQ and lse_BQS from qkv_NE, which is not changed.
-void tiled_attention(const AttentionOutput& result, const at::Tensor& qkv_NE, int64_t length, const HeadShape& heads);
+void tiled_attention(const AttentionOutput& result, const at::Tensor& qkv_NE, int64_t length,
+                     const HeadShape& heads);
 // qkv_NE becomes its gradient, of the rotated queries and keys.
 void tiled_attention_backward(at::Tensor qkv_NE, const AttentionOutput& saved, const at::Tensor& dout_NQ,
                               int64_t length, const HeadShape& heads);

@@ -6,6 +6,7 @@
 
 #include <cmath>
 
+#include "nn/ops/composite.h"
 #include "nn/test_support.h"
 
 namespace muster::nn {
@@ -61,6 +62,26 @@ TEST_P(Attention, OutputAndGradientWithAnyNumberOfThreads) {
     }
     EXPECT_TRUE(seen[0].equal(seen[2]));
     EXPECT_TRUE(seen[1].equal(seen[3]));
+  }
+}
+
+TEST_P(Attention, TheGradientIsRotatedBack) {
+  const Clock clock;
+  Executor run(at::kCPU, GetParam(), clock);
+  for (const Shape& s : kShapes) {
+    SCOPED_TRACE(s.length);
+    const int64_t rows = s.sequences * s.length, turned = s.heads.query_heads + s.heads.key_heads;
+    const at::Tensor angle = normal({s.length, s.heads.head_dim / 2}, at::kDouble, 3);
+    const RotaryTable table{angle.cos().to(GetParam()), angle.sin().to(GetParam())};
+    const at::Tensor qkv = normal({rows, s.heads.row()}, GetParam(), 1), measured = qkv.clone(),
+                     right = qkv.clone();
+    const at::Tensor dout = normal({rows, s.heads.q_size()}, GetParam(), 2);
+    const AttentionOutput saved = attention(run, qkv, s.length, s.heads);
+    attention_backward(run, measured, saved, dout, s.length, s.heads, table);
+    attention_backward(run, right, saved, dout, s.length, s.heads, {});
+    composite::rotate(right.narrow(1, 0, turned * s.heads.head_dim).view({rows, turned, -1}), table.cos_LD,
+                      table.sin_LD, /*back=*/true);
+    EXPECT_LE(relative_error(measured, right), 4 * epsilon(GetParam()));
   }
 }
 

@@ -49,6 +49,7 @@ function(add_room name)
       use_torch_pch(test_${name})
     endif()
     add_test(NAME ${name} COMMAND test_${name})
-    set_tests_properties(${name} PROPERTIES TIMEOUT 300)
+    # Idle OpenMP threads must not spin on the cores of the other test.
+    set_tests_properties(${name} PROPERTIES TIMEOUT 300 ENVIRONMENT "OMP_WAIT_POLICY=passive")
   endif()
 endfunction()

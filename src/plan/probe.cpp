@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/units.h"
+#include "plan/fma_peak.h"
 
 namespace muster::plan {
 namespace {
@@ -50,13 +51,15 @@ spec::Hardware probe(const std::function<void(const std::string&)>& say) {
   spec::Hardware hardware;
   hardware.name = "local";
   hardware.source = fmt::format("measured by muster probe on {} cores", cores);
-  const std::pair<const char*, at::ScalarType> types[] = {
-      {"float32", at::kFloat}, {"float64", at::kDouble}, {"bfloat16", at::kBFloat16}};
-  for (const auto& [name, dtype] : types) {
-    hardware.peak_flops[name] = matmul_flops(dtype);
-    say(fmt::format("{:<9} {}/s, the best of {} matmuls of {} cubed", name,
-                    format_flops(hardware.peak_flops[name]), kRepeats, kMatmulSize));
-  }
+  const auto note = [&](const char* dtype, double flops, const char* how) {
+    hardware.peak_flops[dtype] = flops;
+    say(fmt::format("{:<9} {}/s on {} cores: {}", dtype, format_flops(flops), cores, how));
+  };
+  note("float32", cores * fma_peak_float32(), "multiply-adds on registers, one core times their number");
+  note("float64", cores * fma_peak_float64(), "multiply-adds on registers, one core times their number");
+  note("bfloat16", matmul_flops(at::kBFloat16), "the best of several matmuls of 2048 cubed");
+  say(fmt::format("matmul    {}/s in float32, {:.0f} % of that peak", format_flops(matmul_flops(at::kFloat)),
+                  100 * matmul_flops(at::kFloat) / hardware.peak_flops["float32"]));
   hardware.memory_bytes = static_cast<int64_t>(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGESIZE);
   hardware.memory_bandwidth_bytes_per_second = copy_bandwidth();
   hardware.devices_per_node = 1;

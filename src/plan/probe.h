@@ -7,9 +7,9 @@
 
 namespace muster::plan {
 
-// Dense peaks as the best of several square matmuls on all cores (float32, float64, bfloat16), memory and its
-// bandwidth as the best of several large copies (bytes read and written). Takes some seconds; other load on
-// the machine makes it too low. `say` is told of each figure as it comes.
+// Dense peaks of all cores: float32 and float64 from register arithmetic (fma_peak.h), bfloat16 from the best
+// of several matmuls; memory and its bandwidth as the best of several large copies (bytes read and written).
+// Takes some seconds; other load on the machine makes figures too low. `say` is told of each as it comes.
 spec::Hardware probe(const std::function<void(const std::string&)>& say);
 
 // The figures as a hardware file (spec/hardware).

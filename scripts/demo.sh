@@ -27,6 +27,6 @@ fi
 run=runs/demo-$(date +%Y%m%d-%H%M%S)
 "$build/muster" train configs/jobs/demo.toml --procs 2 --run "$run" --set "data.path=$corpus"
 echo
-"$build/muster" sample "$run" --prompt "And the LORD said"
+"$build/muster" sample "$run" --prompt "And the LORD said" --tokens 400 --temperature 0.7
 echo
 echo "demo: open $run/report.html"

@@ -80,7 +80,8 @@ void gelu(T* h, const T* a, int64_t count) {
 
 template <class T>
 void gelu_backward(T* a, T* dh, int64_t count) {
-  over_rows(count, 1, [=](int64_t begin, int64_t end) { gelu_backward_range(a + begin, dh + begin, end - begin); });
+  over_rows(count, 1,
+            [=](int64_t begin, int64_t end) { gelu_backward_range(a + begin, dh + begin, end - begin); });
 }
 
 MUSTER_INSTANTIATE(swiglu);

@@ -32,8 +32,8 @@ MUSTER_CLONES void rms_again_rows(T* y, const T* rstd, const T* x, const T* w, i
 }
 
 template <class T>
-MUSTER_CLONES void rms_backward_rows(T* dx, T* dw, const T* dy, const T* x, const T* rstd, const T* w, int64_t rows,
-                                     int64_t size) {
+MUSTER_CLONES void rms_backward_rows(T* dx, T* dw, const T* dy, const T* x, const T* rstd, const T* w,
+                                     int64_t rows, int64_t size) {
   for (int64_t row = 0; row < rows; ++row, x += size, dy += size, dx += size) {
     const T scale = rstd[row];
     T dot = 0;
@@ -63,8 +63,8 @@ MUSTER_CLONES void moments_rows(T* mean, T* rstd, const T* x, int64_t rows, int6
 }
 
 template <class T>
-MUSTER_CLONES void centered_rows(T* y, const T* mean, const T* rstd, const T* x, const T* w, const T* b, int64_t rows,
-                                 int64_t size) {
+MUSTER_CLONES void centered_rows(T* y, const T* mean, const T* rstd, const T* x, const T* w, const T* b,
+                                 int64_t rows, int64_t size) {
   for (int64_t row = 0; row < rows; ++row, x += size, y += size) {
     const T center = mean[row], scale = rstd[row];
     for (int64_t i = 0; i < size; ++i) y[i] = (x[i] - center) * scale * w[i] + b[i];
@@ -72,8 +72,8 @@ MUSTER_CLONES void centered_rows(T* y, const T* mean, const T* rstd, const T* x,
 }
 
 template <class T>
-MUSTER_CLONES void layer_backward_rows(T* dx, T* dw, T* db, const T* dy, const T* x, const T* mean, const T* rstd,
-                                       const T* w, int64_t rows, int64_t size) {
+MUSTER_CLONES void layer_backward_rows(T* dx, T* dw, T* db, const T* dy, const T* x, const T* mean,
+                                       const T* rstd, const T* w, int64_t rows, int64_t size) {
   for (int64_t row = 0; row < rows; ++row, x += size, dy += size, dx += size) {
     const T center = mean[row], scale = rstd[row];
     T sum = 0, dot = 0;
@@ -93,7 +93,8 @@ MUSTER_CLONES void layer_backward_rows(T* dx, T* dw, T* db, const T* dy, const T
   }
 }
 
-// Sums over rows, `vectors` of `size` for each block: body(sums of the block, first row, rows), in any thread.
+// Sums over rows, `vectors` of `size` for each block: body(sums of the block, first row, rows), in any
+// thread.
 template <class T, class Body>
 std::vector<T> block_sums(int64_t rows, int64_t size, int64_t vectors, Body&& body) {
   const int64_t blocks = (rows + kBlockRows - 1) / kBlockRows;
@@ -109,7 +110,8 @@ std::vector<T> block_sums(int64_t rows, int64_t size, int64_t vectors, Body&& bo
 
 // Adds vector `which` of all blocks, in block order, into `out`.
 template <class T>
-void add_blocks(T* out, bool accumulate, const std::vector<T>& sums, int64_t size, int64_t vectors, int64_t which) {
+void add_blocks(T* out, bool accumulate, const std::vector<T>& sums, int64_t size, int64_t vectors,
+                int64_t which) {
   if (!accumulate) std::fill(out, out + size, T(0));
   for (size_t block = 0; block < sums.size(); block += static_cast<size_t>(vectors * size))
     for (int64_t i = 0; i < size; ++i) out[i] += sums[block + static_cast<size_t>(which * size + i)];
@@ -142,7 +144,8 @@ void rms_norm_backward(T* dx, T* dw, bool accumulate_dw, const T* dy, const T* x
 }
 
 template <class T>
-void layer_norm(T* y, T* mean, T* rstd, const T* x, const T* w, const T* b, int64_t rows, int64_t size, double eps) {
+void layer_norm(T* y, T* mean, T* rstd, const T* x, const T* w, const T* b, int64_t rows, int64_t size,
+                double eps) {
   over_rows(rows, size, [=](int64_t begin, int64_t end) {
     moments_rows(mean + begin, rstd + begin, x + begin * size, end - begin, size, static_cast<T>(eps));
     centered_rows(y + begin * size, mean + begin, rstd + begin, x + begin * size, w, b, end - begin, size);
@@ -162,7 +165,8 @@ void layer_norm_backward(T* dx, T* dw, T* db, bool accumulate_dw, bool accumulat
                          const T* mean, const T* rstd, const T* w, int64_t rows, int64_t size) {
   const auto sums = block_sums<T>(rows, size, 2, [=](T* block, int64_t row, int64_t count) {
     const int64_t at = row * size;
-    layer_backward_rows(dx + at, block, block + size, dy + at, x + at, mean + row, rstd + row, w, count, size);
+    layer_backward_rows(dx + at, block, block + size, dy + at, x + at, mean + row, rstd + row, w, count,
+                        size);
   });
   add_blocks(dw, accumulate_dw, sums, size, 2, 0);
   add_blocks(db, accumulate_db, sums, size, 2, 1);

@@ -17,6 +17,6 @@ void over_rows(int64_t rows, int64_t size, Body&& body) {
 }  // namespace muster::nn::kernels
 
 // Instantiates a kernel for the two types that it is declared for.
-#define MUSTER_INSTANTIATE(kernel)               \
+#define MUSTER_INSTANTIATE(kernel)                \
   template decltype(kernel<float>) kernel<float>; \
   template decltype(kernel<double>) kernel<double>

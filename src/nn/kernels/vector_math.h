@@ -6,13 +6,13 @@
 
 namespace muster::nn::kernels {
 
-// Each exported kernel is compiled for three instruction sets and bound at load time to the best of the machine.
+// Each exported kernel is compiled for three instruction sets and bound at load time to the best of the
+// machine.
 #define MUSTER_CLONES __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
 
-
-// e^x to about 1 ulp over [-87.3, 88.7], clamped outside; NaN stays NaN. Range reduction by ln 2 in two parts and a
-// polynomial of degree 6 on [-ln2/2, ln2/2] (Cody and Waite, "Software Manual for the Elementary Functions", 1980,
-// chapter 6; coefficients are the Taylor terms adjusted for the interval).
+// e^x to about 1 ulp over [-87.3, 88.7], clamped outside; NaN stays NaN. Range reduction by ln 2 in two parts
+// and a polynomial of degree 6 on [-ln2/2, ln2/2] (Cody and Waite, "Software Manual for the Elementary
+// Functions", 1980, chapter 6; coefficients are the Taylor terms adjusted for the interval).
 inline __attribute__((always_inline)) float exp_of(float x) {
   constexpr float kRound = 12582912.0f;  // 1.5 * 2^23: adding it rounds to an integer
   x = x < -87.3f ? -87.3f : x;
@@ -33,7 +33,9 @@ inline __attribute__((always_inline)) float exp_of(float x) {
   const int32_t half = whole >> 1;
   return y * std::bit_cast<float>((half + 127) << 23) * std::bit_cast<float>((whole - half + 127) << 23);
 }
-inline __attribute__((always_inline)) double exp_of(double x) { return std::exp(x); }
+inline __attribute__((always_inline)) double exp_of(double x) {
+  return std::exp(x);
+}
 
 template <class T>
 inline __attribute__((always_inline)) T sigmoid_of(T x) {

@@ -1,5 +1,5 @@
-// Causal attention by heads over sequences of one length, with grouped key and value heads, from one fused buffer.
-// B sequences, S positions, Q query heads, K key/value heads, D elements a head; a row of qkv_NE is
+// Causal attention by heads over sequences of one length, with grouped key and value heads, from one fused
+// buffer. B sequences, S positions, Q query heads, K key/value heads, D elements a head; a row of qkv_NE is
 // [Q query heads, K key heads, K value heads], N = B S, E = (Q + 2 K) D.
 #pragma once
 #include "nn/executor.h"
@@ -19,8 +19,9 @@ struct RotaryTable {
   bool defined() const { return cos_LD.defined(); }
 };
 
-// Rotates the query and key heads of qkv in place.
-void rotate(Executor& run, at::Tensor qkv_NE, const HeadShape& heads, const RotaryTable& table);
+// Rotates the query and key heads of qkv in place, by their positions' angles or back.
+void rotate(Executor& run, at::Tensor qkv_NE, const HeadShape& heads, const RotaryTable& table,
+            bool back = false);
 
 struct AttentionOutput {
   at::Tensor out_NQ;   // [N, Q D]
@@ -30,7 +31,8 @@ struct AttentionOutput {
 // softmax(q k^T / sqrt(D)) v without ever holding the scores (Dao et al. 2022, algorithm 1).
 AttentionOutput attention(Executor& run, const at::Tensor& qkv_NE, int64_t length, const HeadShape& heads);
 // qkv becomes its gradient, rotated back where the table is defined (Dao et al. 2022, algorithm 4).
-void attention_backward(Executor& run, at::Tensor qkv_NE, const AttentionOutput& saved, const at::Tensor& dout_NQ,
-                        int64_t length, const HeadShape& heads, const RotaryTable& table);
+void attention_backward(Executor& run, at::Tensor qkv_NE, const AttentionOutput& saved,
+                        const at::Tensor& dout_NQ, int64_t length, const HeadShape& heads,
+                        const RotaryTable& table);
 
 }  // namespace muster::nn

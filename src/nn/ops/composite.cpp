@@ -85,6 +85,67 @@ void rotate(at::Tensor x_NHD, const at::Tensor& cos_LD, const at::Tensor& sin_LD
   first.copy_(turned);
 }
 
+namespace {
+
+// The parts of fused rows by groups of query heads that share a key head: q [B, K, G, S, D], k and v [B, K,
+// 1, S, D]; views.
+struct Grouped {
+  at::Tensor q, k, v;
+};
+
+at::Tensor grouped(const at::Tensor& rows_NE, int64_t first, int64_t key_heads, int64_t group, int64_t length,
+                   int64_t head_dim) {
+  return rows_NE.narrow(1, first, key_heads * group * head_dim)
+      .view({-1, length, key_heads, group, head_dim})
+      .permute({0, 2, 3, 1, 4});
+}
+
+Grouped split(const at::Tensor& qkv_NE, int64_t length, const HeadShape& h) {
+  const int64_t group = h.query_heads / h.key_heads;
+  return {grouped(qkv_NE, 0, h.key_heads, group, length, h.head_dim),
+          grouped(qkv_NE, h.q_size(), h.key_heads, 1, length, h.head_dim),
+          grouped(qkv_NE, h.q_size() + h.kv_size(), h.key_heads, 1, length, h.head_dim)};
+}
+
+double scale_of(const HeadShape& h) {
+  return 1 / std::sqrt(static_cast<double>(h.head_dim));
+}
+
+// q k^T / sqrt(D), with minus infinity where the key lies ahead of the query.
+at::Tensor causal_scores(const Grouped& x, int64_t length, const HeadShape& h) {
+  const at::Tensor ahead = at::ones({length, length}, x.q.options().dtype(at::kBool)).triu(1);
+  return (at::matmul(x.q, x.k.transpose(3, 4)) * scale_of(h)).masked_fill(ahead, -INFINITY);
+}
+
+}  // namespace
+
+void attention(const AttentionOutput& result, const at::Tensor& qkv_NE, int64_t length, const HeadShape& h) {
+  const Grouped x = split(qkv_NE, length, h);
+  const at::Tensor scores = causal_scores(x, length, h);
+  const at::Tensor lse = scores.logsumexp(-1);
+  grouped(result.out_NQ, 0, h.key_heads, h.query_heads / h.key_heads, length, h.head_dim)
+      .copy_(at::matmul((scores - lse.unsqueeze(-1)).exp(), x.v));
+  result.lse_BQS.view_as(lse).copy_(lse);
+}
+
+void attention_backward(at::Tensor qkv_NE, const AttentionOutput& saved, const at::Tensor& dout_NQ,
+                        int64_t length, const HeadShape& h) {
+  const int64_t group = h.query_heads / h.key_heads;
+  Grouped x = split(qkv_NE, length, h);
+  const at::Tensor dout = grouped(dout_NQ, 0, h.key_heads, group, length, h.head_dim);
+  const at::Tensor out = grouped(saved.out_NQ, 0, h.key_heads, group, length, h.head_dim);
+  const at::Tensor lse = saved.lse_BQS.view({-1, h.key_heads, group, length, 1});
+  const at::Tensor share = (causal_scores(x, length, h) - lse).exp();
+  const at::Tensor dv = at::matmul(share.transpose(3, 4), dout).sum(2, true);
+  const at::Tensor dshare = at::matmul(dout, x.v.transpose(3, 4));
+  const at::Tensor dscores = share * (dshare - (dout * out).sum(-1, true)) * scale_of(h);
+  const at::Tensor dq = at::matmul(dscores, x.k);
+  const at::Tensor dk = at::matmul(dscores.transpose(3, 4), x.q).sum(2, true);
+  x.q.copy_(dq);
+  x.k.copy_(dk);
+  x.v.copy_(dv);
+}
+
 void swiglu(at::Tensor h_NF, const at::Tensor& gate_up_NG) {
   const int64_t size = h_NF.size(1);
   at::mul_out(h_NF, at::silu(gate_up_NG.narrow(1, 0, size)), gate_up_NG.narrow(1, size, size));

@@ -3,6 +3,8 @@
 #pragma once
 #include <ATen/core/Tensor.h>
 
+#include "nn/ops/attention.h"
+
 namespace muster::nn::composite {
 
 void add_bias(at::Tensor x_NO, const at::Tensor& bias_O);
@@ -23,6 +25,11 @@ void layer_norm_backward(at::Tensor dx_NH, at::Tensor dw_H, at::Tensor db_H, boo
                          const at::Tensor& mean_N, const at::Tensor& rstd_N, const at::Tensor& w_H);
 // x_NHD: the heads to rotate, a view of the rows that hold them.
 void rotate(at::Tensor x_NHD, const at::Tensor& cos_LD, const at::Tensor& sin_LD, bool back);
+// attention.h's, with the scores of all heads held at once.
+void attention(const AttentionOutput& result, const at::Tensor& qkv_NE, int64_t length,
+               const HeadShape& heads);
+void attention_backward(at::Tensor qkv_NE, const AttentionOutput& saved, const at::Tensor& dout_NQ,
+                        int64_t length, const HeadShape& heads);
 void swiglu(at::Tensor h_NF, const at::Tensor& gate_up_NG);
 void swiglu_backward(at::Tensor gate_up_NG, at::Tensor dh_NF);
 void gelu(at::Tensor h, const at::Tensor& a);

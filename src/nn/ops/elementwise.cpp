@@ -40,12 +40,14 @@ void add_to(Executor& run, at::Tensor y, const at::Tensor& x) {
 
 void drop(Executor& run, at::Tensor out, const at::Tensor& x, const Dropout& dropout) {
   run.run("dropout", {0, bytes_of(x, 2)}, [&] {
-    MUSTER_CHECK(x.is_cpu(), "dropout has no kernel for {}", x.device().str());
-    with_type(x, [&](auto zero) {
+    // Draws belong to logical positions, so every device takes the host's.
+    const at::Tensor from = x.cpu(), to = out.is_cpu() ? out : at::empty_like(from);
+    with_type(from, [&](auto zero) {
       using T = decltype(zero);
-      kernels::dropout(data<T>(out), data<T>(x), x.numel(), dropout.first, dropout.draw, dropout.key,
+      kernels::dropout(data<T>(to), data<T>(from), from.numel(), dropout.first, dropout.draw, dropout.key,
                        dropout.probability);
     });
+    if (!out.is_cpu()) out.copy_(to);
   });
 }
 

@@ -14,6 +14,8 @@ namespace {
 constexpr int64_t kTileRows =
     64;  // queries of a tile: more do work behind the diagonal, fewer make products too small
 
+constexpr int64_t kLineElements = 16;
+
 // One group: a key and a value head and the query heads that share them, of one sequence. All are [S, D]
 // views.
 class Group {
@@ -72,7 +74,9 @@ void over_groups(const at::Tensor& qkv_NE, int64_t length, const HeadShape& shap
                  const Body& body) {
   const int64_t groups = qkv_NE.size(0) / length * shape.key_heads;
   const int64_t threads = std::min<int64_t>(groups, at::get_num_threads());
-  const at::Tensor scratch = at::empty({threads, scratch_elements}, qkv_NE.options());
+  // Every thread's piece starts on a cache line: a matrix product may add in another order elsewhere.
+  const int64_t piece = (scratch_elements + kLineElements - 1) / kLineElements * kLineElements;
+  const at::Tensor scratch = at::empty({threads, piece}, qkv_NE.options());
   at::parallel_for(0, threads, 1, [&](int64_t begin, int64_t end) {
     const device::CategoryGuard guard(device::Category::scratch);
     for (int64_t thread = begin; thread < end; ++thread)

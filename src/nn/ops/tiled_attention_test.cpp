@@ -1,5 +1,4 @@
-// Attention and its gradient, on both sides of the length from which it is tiled, against autograd over whole
-// scores.
+// Attention and its gradient against autograd over whole scores.
 #include "nn/ops/tiled_attention.h"
 
 #include <torch/csrc/autograd/autograd.h>
@@ -62,6 +61,26 @@ TEST_P(Attention, OutputAndGradientWithAnyNumberOfThreads) {
     }
     EXPECT_TRUE(seen[0].equal(seen[2]));
     EXPECT_TRUE(seen[1].equal(seen[3]));
+  }
+}
+
+// What other devices run.
+TEST_P(Attention, TheCompositionIsTheSameFunction) {
+  const Clock clock;
+  Executor run(at::kCPU, GetParam(), clock);
+  for (const Shape& s : kShapes) {
+    SCOPED_TRACE(s.length);
+    const int64_t rows = s.sequences * s.length;
+    const at::Tensor qkv = 2 * normal({rows, s.heads.row()}, GetParam(), 1), gradient = qkv.clone();
+    const at::Tensor dout = normal({rows, s.heads.q_size()}, GetParam(), 2);
+    const AttentionOutput right = attention(run, qkv, s.length, s.heads);
+    const AttentionOutput composed{at::empty_like(right.out_NQ), at::empty_like(right.lse_BQS)};
+    composite::attention(composed, qkv, s.length, s.heads);
+    EXPECT_LE(relative_error(composed.out_NQ, right.out_NQ), 64 * epsilon(GetParam()));
+    EXPECT_LE(relative_error(composed.lse_BQS, right.lse_BQS), 64 * epsilon(GetParam()));
+    composite::attention_backward(gradient, composed, dout, s.length, s.heads);
+    attention_backward(run, qkv, right, dout, s.length, s.heads, {});
+    EXPECT_LE(relative_error(gradient, qkv), 64 * epsilon(GetParam()));
   }
 }
 

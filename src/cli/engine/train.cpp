@@ -20,8 +20,8 @@ constexpr const char* kHelp =
     "Trains a job and writes a run folder: metrics.jsonl, TensorBoard events, weights, report.html.\n\n"
     "  muster train job.toml                              one process\n"
     "  muster train job.toml --procs 2 --run runs/first   two data-parallel processes on this host\n"
-    "  torchrun --nproc-per-node 2 --no-python muster train job.toml\n"
-    "  srun muster train job.toml";
+    "  torchrun --nproc-per-node 2 --no-python muster train job.toml --run runs/first\n"
+    "  srun muster train job.toml --run runs/first";
 
 // Rank 0 writes the weights when the others have ended.
 constexpr std::chrono::minutes kFinishGrace{30};

@@ -34,6 +34,8 @@ void save_final_weights(Rank& rank, const spec::Job& job, const RunFolder& folde
                            [&](const spec::ParameterRow& row) {
                              return rank.parameters().value(rank.table().row(row.name)).cpu();
                            });
+  if (fs::is_regular_file(job.data.tokenizer))
+    fs::copy_file(job.data.tokenizer, folder.weights() / "tokenizer.json");
 }
 
 }  // namespace

@@ -97,8 +97,9 @@ int train_one_of_many(const Options& options, spec::Job& job, const comm::World&
   if (!ours && options.run.empty())
     throw UserError(
         {"--run", "", "is needed when torchrun or srun start the ranks", "name the run's folder"});
+  // Rank 0 makes the folder, so it alone can tell whether it was new.
   const train::RunFolder folder =
-      ours ? train::RunFolder{options.run} : train::choose_run_folder(options.run, job);
+      ours || world.rank != 0 ? train::RunFolder{options.run} : train::choose_run_folder(options.run, job);
   if (ours) {
     spec::resolve_layout(job, world.size);
   } else {

@@ -1,7 +1,11 @@
 // `muster VERB ...`. This program is small and starts in a millisecond; verbs that need torch are run by the
 // engine, a shared library beside it, loaded when such a verb is asked for.
 #include <dlfcn.h>
+#include <fcntl.h>
+#include <unistd.h>
 
+#include <cerrno>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -41,6 +45,24 @@ void print_help() {
   for (const EngineVerb& verb : kEngineVerbs) std::printf("  %-10s %s\n", verb.name, verb.summary);
 }
 
+// A file of ours must not become someone's closed stdout; and a reader that goes away is no reason to stop
+// training.
+void settle_descriptors() {
+  while (true) {
+    const int fd = open("/dev/null", O_RDWR);
+    if (fd > 2) close(fd);
+    if (fd > 2 || fd < 0) break;
+  }
+  signal(SIGPIPE, SIG_IGN);
+}
+
+// What was asked for and could not be written is no success.
+int written(int status) {
+  if (std::fflush(stdout) == 0 && !std::ferror(stdout)) return status;
+  std::fprintf(stderr, "muster: stdout cannot be written: %s\n", std::strerror(errno));
+  return status == 0 ? 1 : status;
+}
+
 int run_in_engine(int argc, char** argv) {
   // libgomp reads this when it loads: idle threads must not spin on cores that another rank needs.
   setenv("OMP_WAIT_POLICY", "passive", /*overwrite=*/0);
@@ -51,7 +73,7 @@ int run_in_engine(int argc, char** argv) {
     return 1;
   }
   auto* run = reinterpret_cast<int (*)(int, char**)>(dlsym(engine, "muster_engine_run"));
-  const int status = run(argc, argv);
+  const int status = written(run(argc, argv));
   // Leaves without running torch's static destructors: its threads may still be at work, and everything of
   // ours is closed.
   std::fflush(nullptr);
@@ -61,7 +83,7 @@ int run_in_engine(int argc, char** argv) {
 int dispatch(int argc, char** argv) {
   const char* name = argc > 1 ? argv[1] : "--help";
   for (const Verb& verb : kFrontVerbs)
-    if (std::strcmp(verb.name, name) == 0) return verb.run(argc - 1, argv + 1);
+    if (std::strcmp(verb.name, name) == 0) return written(verb.run(argc - 1, argv + 1));
   for (const EngineVerb& verb : kEngineVerbs)
     if (std::strcmp(verb.name, name) == 0) return run_in_engine(argc - 1, argv + 1);
   if (std::strcmp(name, "--help") == 0 || std::strcmp(name, "-h") == 0 || std::strcmp(name, "help") == 0) {
@@ -76,5 +98,6 @@ int dispatch(int argc, char** argv) {
 }  // namespace muster::cli
 
 int main(int argc, char** argv) {
+  muster::cli::settle_descriptors();
   return muster::cli::dispatch(argc, argv);
 }

@@ -16,7 +16,9 @@ int guarded(const char* verb, const std::function<int()>& body) {
     log.error("this is a bug in muster: {}", error.what());
     return 70;
   } catch (const std::exception& error) {
-    log.error("{}", error.what());
+    // torch appends its own stack: the first line says what happened.
+    const std::string_view what = error.what();
+    log.error("{}", what.substr(0, what.find("\nException raised from")));
     return 1;
   }
 }

@@ -107,6 +107,7 @@ class LocalRanks {
   void advance();
   void advance_running();
   void decide_first_cause();
+  void name_the_silent();
   void enter(Stage stage, milliseconds lasts);
   void signal_living(int number);
   bool all_ended() const;
@@ -194,6 +195,24 @@ void LocalRanks::advance_running() {
     deadline_ = steady_clock::now() + options_.finish_grace;
 }
 
+// Where all who ended only lost a peer, the one that they waited for lives on: the rank whose last sign is
+// oldest.
+void LocalRanks::name_the_silent() {
+  const Worker* silent = nullptr;
+  int64_t since_ns = 0;
+  for (const Worker& worker : workers_) {
+    const int64_t changed_ns = page_.read(worker.rank()).changed_ns;
+    if (worker.ending() || (silent && changed_ns >= since_ns)) continue;
+    silent = &worker;
+    since_ns = changed_ns;
+  }
+  if (!silent) return;
+  const auto now = steady_clock::now().time_since_epoch();
+  const double seconds = std::chrono::duration<double>(now - std::chrono::nanoseconds(since_ns)).count();
+  log_.error("rank {} has given no sign for {:.1f} s {} while others waited for it", silent->rank(), seconds,
+             describe(page_.read(silent->rank())));
+}
+
 // The first to end that did not merely lose its peers.
 void LocalRanks::decide_first_cause() {
   const auto is_cause = [](const Worker* worker) {
@@ -201,7 +220,10 @@ void LocalRanks::decide_first_cause() {
   };
   const auto failed = [](const Worker* worker) { return !worker->ending()->well(); };
   auto found = std::find_if(ended_.begin(), ended_.end(), is_cause);
-  if (found == ended_.end()) found = std::find_if(ended_.begin(), ended_.end(), failed);
+  if (found == ended_.end()) {
+    name_the_silent();
+    found = std::find_if(ended_.begin(), ended_.end(), failed);
+  }
   first_cause_ = *found;
   const Ending& ending = *first_cause_->ending();
   log_.error("rank {} {} {}{}; stopping all {} ranks", first_cause_->rank(), describe(ending),

@@ -74,6 +74,7 @@ telemetry::RunSummary train(Rank& rank, const spec::Job& job, const data::Datase
     if (reporter) reporter->step_done(metrics, hardware_flops);
   }
 
+  if (options.observe) options.observe("save", job.training.steps, 0);
   if (!reporter) return {};
   save_final_weights(rank, job, *options.folder);
   return reporter->finish(measured, "finished");

@@ -33,8 +33,8 @@ Reporter::Reporter(const spec::Job& job, Rank& rank, const LoopOptions& options,
       peak_flops_(options.hardware.peak(job.numerics.compute)) {
   // A CPU rank runs on its threads, and the file's peak is that of the machine's cores.
   if (peak_flops_ && job.training.device == "cpu")
-    *peak_flops_ *=
-        static_cast<double>(at::get_num_threads()) / static_cast<double>(std::thread::hardware_concurrency());
+    *peak_flops_ *= std::min(1.0, static_cast<double>(at::get_num_threads()) /
+                                      static_cast<double>(std::thread::hardware_concurrency()));
   if (options.folder) {
     sinks_.push_back(telemetry::make_jsonl_sink(options.folder->metrics(), log));
     sinks_.push_back(telemetry::make_tensorboard_sink(options.folder->path, log));

@@ -27,6 +27,7 @@ launch::Phase phase_of(const std::string& name) {
   if (name == "backward") return launch::Phase::backward;
   if (name == "update") return launch::Phase::update;
   if (name == "evaluate") return launch::Phase::evaluate;
+  if (name == "save") return launch::Phase::save;
   MUSTER_CHECK(name == "reduce_finish", "phase {}", name);
   return launch::Phase::reduce;
 }

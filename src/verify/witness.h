@@ -17,7 +17,8 @@ struct Witness {
   int64_t tokens = 0;
   std::vector<at::Tensor> gradients;   // means over the global batch, reduced; by row of the parameter table
   std::vector<at::Tensor> parameters;  // after the update
-  uint64_t state_hash = 0;             // of gradients and parameters: replicas must agree to the bit
+  uint64_t state_hash =
+      0;  // of these and of the parameters after the job's own two steps: replicas must agree
   // The second step of the job as it stands.
   telemetry::StepRecord record;
 };

@@ -62,7 +62,8 @@ int rehearse(int argc, char** argv) {
   add_job_options(app, options.job);
   auto* rank = app.add_option("--rank", options.rank, "which rank (default 0)");
   app.add_flag("--all", options.all, "every rank, one after another")->excludes(rank);
-  app.add_option("--world", options.world, "ranks in the world (default: what the layout multiplies to)");
+  app.add_option("--world", options.world, "ranks in the world (default: what the layout multiplies to)")
+      ->check(CLI::Range(int64_t{1}, int64_t{1} << 40));
   if (const auto status = parse_command_line(app, argc, argv)) return *status;
   return guarded("rehearse", [&] {
     spec::Job job = options.job.load();

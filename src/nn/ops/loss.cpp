@@ -28,7 +28,8 @@ void cross_entropy(Executor& run, at::Tensor logits_NV, at::Tensor losses_N, con
 }  // namespace
 
 int64_t loss_chunk_rows(int64_t rows, int64_t vocabulary, int64_t element_bytes, int64_t asked) {
-  const int64_t most = asked > 0 ? asked : std::max<int64_t>(16, kChunkBytes / (vocabulary * element_bytes));
+  const int64_t most =
+      asked > 0 ? std::min(asked, rows) : std::max<int64_t>(16, kChunkBytes / (vocabulary * element_bytes));
   const int64_t chunks = (rows + most - 1) / most;
   return (rows + chunks - 1) / chunks;
 }

@@ -151,8 +151,9 @@ constexpr Field kFields[] = {
      "Gradients that are reduced together, as a number or \"25 MiB\"; 0: chosen (25 MiB)."},
     {"training", "loss_chunk_tokens", at<&Job::training, &T::loss_chunk_tokens>, at_least(0), "tokens",
      "Rows of logits that exist at one time; 0: chosen."},
-    {"training", "collective_timeout_seconds", at<&Job::training, &T::collective_timeout_seconds>, above(0),
-     "seconds", "Longest wait in a collective before the run stops and names who is missing."},
+    {"training", "collective_timeout_seconds", at<&Job::training, &T::collective_timeout_seconds>,
+     between(0.1, 86400), "seconds",
+     "Longest wait in a collective before the run stops and names who is missing."},
     {"training", "deterministic", at<&Job::training, &T::deterministic>, any(), "",
      "Only operators that give the same bits each time."},
 

@@ -6,11 +6,18 @@
 namespace muster::spec {
 namespace {
 
+// A comment ends with its line, whatever a file's name holds.
+std::string on_one_line(std::string text) {
+  for (char& c : text)
+    if (static_cast<unsigned char>(c) < ' ' || c == 0x7f) c = '?';
+  return text;
+}
+
 // A key without effect is a comment: given, it would be refused.
 std::string line(const Field& field, Job& job) {
   const std::string name = field.name(), idle = idle_reason(job, name);
   const std::string value = fmt::format("{} = {}", field.key, to_toml(field, job));
-  return idle.empty() ? fmt::format("{}  # {}\n", value, job.origins[name])
+  return idle.empty() ? fmt::format("{}  # {}\n", value, on_one_line(job.origins[name]))
                       : fmt::format("# {}  # no effect: {}\n", value, idle);
 }
 

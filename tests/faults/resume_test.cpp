@@ -209,12 +209,12 @@ TEST(Resume, AStopSavesFirst) {
     const Folder folder;
     const std::string job = nine_steps(folder, 1000) + " --set training.steps=3000 --procs " + procs;
     const std::string run = (folder / "run").string();
-    const std::string asks = "( while [ \"$(wc -l < " + run +
-                             "/metrics.jsonl 2>/dev/null || echo 0)\" -lt 4 ]; do "
-                             "sleep 0.05; done; kill -" +
-                             signal + " $pid ) & ";
-    const Outcome stopped = test::run("set -m; " + std::string(BINARY_ROOT) + "/muster train " + job +
-                                      " --run " + run + " & pid=$!; " + asks + " wait $pid");
+    const std::string script = fmt::format(
+        "set -m; {0}/muster train {1} --run {2} & pid=$!; "
+        "while kill -0 $pid && [ $(cat {2}/metrics.jsonl | wc -l) -lt 4 ]; do sleep 0.05; done; "
+        "kill -{3} $pid; wait $pid",
+        BINARY_ROOT, job, run, signal);
+    const Outcome stopped = test::run("bash -c '" + script + "'");
     EXPECT_EQ(stopped.status, status) << stopped.err;
     EXPECT_THAT(stopped.err, HasSubstr(std::string("stopped by SIG") + signal + " after step"));
     EXPECT_THAT(stopped.err, HasSubstr("saved"));
@@ -223,7 +223,6 @@ TEST(Resume, AStopSavesFirst) {
     EXPECT_GE(last, 4);
     EXPECT_THAT(stopped.err, HasSubstr(fmt::format("checkpoint step-{:08}.g1: durable", last)));
     EXPECT_FALSE(fs::exists(folder / "run/weights"));
-    // The same run, unbroken, is equal up to there and after it.
     const Outcome listed = muster("inspect " + run + " --json");
     EXPECT_EQ(Json::parse(listed.out)["checkpoints"][0]["step"], last);
   }

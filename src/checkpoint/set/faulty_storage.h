@@ -137,7 +137,8 @@ class FaultyStorage : public Storage {
         move_names(change.other, change.path, pending_.size());
         break;
       case Change::unlinked:
-        fs::rename(change.other, change.path);
+        // Not in a folder whose own end was synced.
+        if (fs::exists(change.path.parent_path())) fs::rename(change.other, change.path);
         break;
       case Change::removed_folder:
         fs::create_directory(change.path);

@@ -1,6 +1,7 @@
 // muster inspect RUN_OR_CHECKPOINT: what checkpoints there are, and whether one is whole.
 #include <cstdio>
 
+#include "base/error.h"
 #include "base/table.h"
 #include "base/units.h"
 #include "checkpoint/set/catalog.h"

@@ -54,9 +54,10 @@ class Problems {
 };
 
 // What the world did to a run. `peer_lost` and `timeout` are consequences: the first cause is elsewhere.
+// `fenced`: another process has taken this one's place.
 class WorldError : public std::runtime_error {
  public:
-  enum class Kind { peer_lost, timeout, disk, data, mismatch, device };
+  enum class Kind { peer_lost, timeout, disk, data, mismatch, device, fenced };
   WorldError(Kind kind, const std::string& message) : std::runtime_error(message), kind_(kind) {}
   Kind kind() const { return kind_; }
   bool is_consequence() const { return kind_ == Kind::peer_lost || kind_ == Kind::timeout; }

@@ -39,31 +39,6 @@ int64_t header_bytes(const File& file) {
   return static_cast<int64_t>(length);
 }
 
-// The names of a header are the parser's to unescape, so they are written by a JSON library too.
-std::string header_text(const std::vector<TensorEntry>& tensors, const Metadata& metadata) {
-  std::string text = "{";
-  if (!metadata.empty()) text += "\"__metadata__\":" + Json(metadata).dump();
-  for (const TensorEntry& tensor : tensors)
-    text += fmt::format("{}{}:{{\"dtype\":\"{}\",\"shape\":{},\"data_offsets\":[{},{}]}}",
-                        text.size() > 1 ? "," : "", Json(tensor.name).dump(), to_string(tensor.dtype),
-                        Json(tensor.shape).dump(), tensor.begin, tensor.end);
-  text += "}";
-  // Data starts on a multiple of the largest element.
-  text.resize((text.size() + 7) / 8 * 8, ' ');
-  return text;
-}
-
-std::vector<TensorEntry> laid_out(std::vector<TensorEntry> tensors, const std::string& file) {
-  std::ranges::stable_sort(tensors, std::greater<>{}, [](const TensorEntry& t) { return bytes_of(t.dtype); });
-  int64_t at = 0;
-  for (TensorEntry& tensor : tensors) {
-    tensor.begin = at;
-    at += checked_bytes(tensor, file);
-    tensor.end = at;
-  }
-  return tensors;
-}
-
 }  // namespace
 
 SafetensorsFile::SafetensorsFile(const fs::path& path) : file_(open_regular(path)) {
@@ -85,14 +60,37 @@ void SafetensorsFile::read(const TensorEntry& tensor, int64_t first, int64_t byt
   file_.read_at(out, static_cast<size_t>(bytes), data_start_ + tensor.begin + first);
 }
 
+std::vector<TensorEntry> lay_out(std::vector<TensorEntry> tensors, const std::string& file) {
+  std::ranges::stable_sort(tensors, std::greater<>{}, [](const TensorEntry& t) { return bytes_of(t.dtype); });
+  int64_t at = 0;
+  for (TensorEntry& tensor : tensors) {
+    tensor.begin = at;
+    at += checked_bytes(tensor, file);
+    tensor.end = at;
+  }
+  return tensors;
+}
+
+// The names of a header are the parser's to unescape, so they are written by a JSON library too.
+std::string safetensors_head(const std::vector<TensorEntry>& tensors, const Metadata& metadata) {
+  std::string text = "{";
+  if (!metadata.empty()) text += "\"__metadata__\":" + Json(metadata).dump();
+  for (const TensorEntry& tensor : tensors)
+    text += fmt::format("{}{}:{{\"dtype\":\"{}\",\"shape\":{},\"data_offsets\":[{},{}]}}",
+                        text.size() > 1 ? "," : "", Json(tensor.name).dump(), to_string(tensor.dtype),
+                        Json(tensor.shape).dump(), tensor.begin, tensor.end);
+  text += "}";
+  // Data starts on a multiple of the largest element.
+  text.resize((text.size() + 7) / 8 * 8, ' ');
+  const uint64_t length = text.size();
+  return std::string(reinterpret_cast<const char*>(&length), kLengthBytes) + text;
+}
+
 SafetensorsWriter::SafetensorsWriter(const fs::path& path, std::vector<TensorEntry> tensors,
                                      const Metadata& metadata)
-    : tensors_(laid_out(std::move(tensors), path.string())), file_(File::create(path)) {
+    : tensors_(lay_out(std::move(tensors), path.string())), file_(File::create(path)) {
   if (!tensors_.empty()) data_bytes_ = tensors_.back().end;
-  const std::string text = header_text(tensors_, metadata);
-  const uint64_t length = text.size();
-  file_.write_all(&length, kLengthBytes);
-  file_.write_all(text);
+  file_.write_all(safetensors_head(tensors_, metadata));
 }
 
 void SafetensorsWriter::write(const void* data, int64_t bytes) {

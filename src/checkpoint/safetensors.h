@@ -26,9 +26,14 @@ class SafetensorsFile {
   std::map<std::string_view, size_t> by_name_;
 };
 
-// Writes a file whose tensors are known before their data. `tensors` come with name, dtype and shape; larger
-// elements are laid first, so that every tensor is aligned. Then write() each tensor's bytes in the order of
-// tensors(), in as many pieces as you like, and finish().
+// Gives each tensor its place in the data: larger elements first, so that every tensor is aligned.
+std::vector<TensorEntry> lay_out(std::vector<TensorEntry> tensors, const std::string& file);
+// Length and header of a file with these tensors, padded so that its data is aligned.
+std::string safetensors_head(const std::vector<TensorEntry>& tensors, const Metadata& metadata);
+
+// Writes a file whose tensors are known before their data. `tensors` come with name, dtype and shape, and are
+// laid out. Then write() each tensor's bytes in the order of tensors(), in as many pieces as you like, and
+// finish().
 class SafetensorsWriter {
  public:
   SafetensorsWriter(const fs::path& path, std::vector<TensorEntry> tensors, const Metadata& metadata);

@@ -35,6 +35,7 @@ constexpr EngineVerb kEngineVerbs[] = {
     {"rehearse", "every byte, FLOP and message of a rank, without running it"},
     {"verify", "prove that the sharded run computes the same update, bytes and messages"},
     {"convert", "weights in and out of Hugging Face's format"},
+    {"inspect", "the checkpoints of a run, and whether one is whole"},
     {"probe", "measure this machine into a hardware file"},
     {"sample", "generate text from a run or from imported weights"},
 };

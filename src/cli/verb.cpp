@@ -15,6 +15,9 @@ int guarded(const char* verb, const std::function<int()>& body) {
   } catch (const Bug& error) {
     log.error("this is a bug in muster: {}", error.what());
     return 70;
+  } catch (const WorldError& error) {
+    log.error("{}", error.what());
+    return error.kind() == WorldError::Kind::fenced ? kExitFenced : 1;
   } catch (const std::exception& error) {
     // torch appends its own stack: the first line says what happened.
     const std::string_view what = error.what();

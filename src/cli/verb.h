@@ -1,9 +1,11 @@
 // A verb of the command line. Exit status: 0 success alone, 1 a failure of the world, 2 a wrong request, 70 a
-// bug.
+// bug, 76 where another start has taken the run over.
 #pragma once
 #include <functional>
 
 namespace muster::cli {
+
+constexpr int kExitFenced = 76;  // as launch/local_ranks.h has it, which the small program cannot see
 
 struct Verb {
   const char* name;

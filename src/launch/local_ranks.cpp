@@ -274,6 +274,7 @@ int exit_status(const std::exception& error) {
   if (dynamic_cast<const UserError*>(&error)) return 2;
   if (dynamic_cast<const Bug*>(&error)) return 70;
   const auto* world = dynamic_cast<const WorldError*>(&error);
+  if (world && world->kind() == WorldError::Kind::fenced) return kExitFenced;
   return world && world->is_consequence() ? kExitConsequence : 1;
 }
 

@@ -21,7 +21,10 @@ namespace muster::launch {
 
 // A worker's exit status when what stopped it began elsewhere (WorldError::is_consequence).
 constexpr int kExitConsequence = 75;
-// The exit status for what a worker's body threw: 2 a wrong request, 70 a bug, 75 a consequence, else 1.
+// The exit status of a process whose run another start has taken over (WorldError fenced).
+constexpr int kExitFenced = 76;
+// The exit status for what a worker's body threw: 2 a wrong request, 70 a bug, 75 a consequence, 76 fenced,
+// else 1.
 int exit_status(const std::exception& error);
 // Leaves the process at once. A group with an operation under way would wait for it when destroyed, for as
 // long as its timeout.

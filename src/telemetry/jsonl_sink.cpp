@@ -32,7 +32,33 @@ class JsonlSink : public MetricsSink {
   BestEffortFile file_;
 };
 
+// The step of a line of metrics; nothing where the line is none.
+std::optional<int64_t> step_of(std::string_view line) {
+  const Json json = Json::parse(line, nullptr, /*allow_exceptions=*/false);
+  if (!json.is_object() || !json.contains("step") || !json["step"].is_number_integer()) return std::nullopt;
+  return json["step"].get<int64_t>();
+}
+
 }  // namespace
+
+int64_t keep_steps(const fs::path& file, int64_t last_step) {
+  if (!fs::is_regular_file(file)) return 0;
+  const std::string text = read_text(file, int64_t{4} * GiB);
+  std::string kept;
+  int64_t cut = 0;
+  for (size_t at = 0; at < text.size();) {
+    const size_t end = std::min(text.find('\n', at), text.size());
+    const std::string_view line = std::string_view(text).substr(at, end - at);
+    const std::optional<int64_t> step = step_of(line);
+    if (step && *step <= last_step && end < text.size())
+      kept.append(line).append("\n");
+    else
+      ++cut;
+    at = end + 1;
+  }
+  if (cut > 0) write_text(file, kept);
+  return cut;
+}
 
 std::unique_ptr<MetricsSink> make_jsonl_sink(const fs::path& file, Log log) {
   try {

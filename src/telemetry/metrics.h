@@ -49,6 +49,9 @@ class MetricsSink {
 
 // One JSON object a line, appended; a line that a killed run left half-written is taken off first.
 std::unique_ptr<MetricsSink> make_jsonl_sink(const fs::path& file, Log log = Log());
+// Takes off every line of a later step than `last_step`, and any that is none; the file is replaced whole.
+// How many steps went. WorldError where it cannot be.
+int64_t keep_steps(const fs::path& file, int64_t last_step);
 // A new events.out.tfevents.* in `folder`, as TensorBoard reads them (tfevents.h).
 std::unique_ptr<MetricsSink> make_tensorboard_sink(const fs::path& folder, Log log = Log());
 

@@ -67,6 +67,7 @@ void for_each_field(Self& self, Visit&& visit) {
   visit("wall_seconds", self.wall_seconds);
   visit("tokens_per_second", self.tokens_per_second);
   visit("exit_reason", self.exit_reason);
+  visit("stopped_by_signal", self.stopped_by_signal);
   visit("dropped_metrics", self.dropped_metrics);
   visit("mfu_convention", self.mfu_convention);
   visit("mfu", self.mfu);

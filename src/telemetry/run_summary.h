@@ -61,6 +61,7 @@ struct RunSummary {
   double wall_seconds = 0;
   std::optional<double> tokens_per_second;  // average without the first step
   std::string exit_reason;                  // "finished", or the first cause
+  int64_t stopped_by_signal = 0;            // that somebody sent to have the run stopped; 0: none
   int64_t dropped_metrics = 0;
 
   // Utilisation, averages without the first step, as fractions.

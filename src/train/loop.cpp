@@ -1,15 +1,18 @@
 #include "train/loop.h"
 
+#include <cstring>
+
 #include "checkpoint/hugging_face.h"
+#include "train/checkpoints.h"
 #include "train/reporter.h"
 
 namespace muster::train {
 namespace {
 
-// The step whose every operator, message and byte is kept: the second, when nothing happens for the first
-// time.
-int64_t recorded_step(const spec::Job& job) {
-  return std::min<int64_t>(2, job.training.steps);
+// The step whose every operator, message and byte is kept: the second of this process, when nothing happens
+// for the first time.
+int64_t recorded_step(const spec::Job& job, int64_t steps_before) {
+  return std::min<int64_t>(steps_before + 2, job.training.steps);
 }
 
 telemetry::StepMetrics to_metrics(const StepResult& result, const spec::Job& job, int64_t step,
@@ -29,13 +32,43 @@ telemetry::StepMetrics to_metrics(const StepResult& result, const spec::Job& job
   return m;
 }
 
+// What earlier ends of a resumed run left: half-written folders go at once, the last weights when the new
+// ones are there.
+fs::path set_aside_weights(const RunFolder& folder) {
+  const std::vector<fs::directory_entry> entries(fs::directory_iterator(folder.path), {});
+  for (const fs::directory_entry& entry : entries)
+    if (entry.path().filename().string().starts_with("weights.new-")) fs::remove_all(entry.path());
+  const fs::path old = folder.path / "weights.old";
+  if (fs::exists(folder.weights())) {
+    fs::remove_all(old);
+    fs::rename(folder.weights(), old);
+  }
+  return old;
+}
+
 void save_final_weights(Rank& rank, const spec::Job& job, const RunFolder& folder) {
+  const fs::path old = set_aside_weights(folder);
   checkpoint::save_weights(folder.weights(), job.model, rank.executor().dtype(),
                            [&](const spec::ParameterRow& row) {
                              return rank.parameters().value(rank.table().row(row.name)).cpu();
                            });
   if (fs::is_regular_file(job.data.tokenizer))
     fs::copy_file(job.data.tokenizer, folder.weights() / "tokenizer.json");
+  fs::remove_all(old);
+}
+
+// Steps that were written beyond the one that the run goes on from will be written again.
+void cut_metrics(const RunFolder& folder, int64_t steps_before, const Log& log) {
+  const int64_t cut = telemetry::keep_steps(folder.metrics(), steps_before);
+  if (cut > 0)
+    log.warning("{} steps after step {} are cut off {}: they run again", cut, steps_before,
+                folder.metrics().string());
+}
+
+std::string stop_reason(int signal, int64_t step, int64_t newest) {
+  const char* name = sigabbrev_np(signal);
+  const std::string lost = newest == step ? "saved" : fmt::format("and the steps after {} are lost", newest);
+  return fmt::format("stopped by SIG{} after step {}, {}", name ? name : "?", step, lost);
 }
 
 }  // namespace
@@ -46,16 +79,23 @@ telemetry::RunSummary train(Rank& rank, const spec::Job& job, const data::Datase
   device::Ledger& ledger = device::ledger(rank.executor().device().type());
   const Feed feed(job, rank.mesh(), rank.number(), &training);
   const Feed validation_feed(job, rank.mesh(), rank.number(), validation);
+  Checkpoints checkpoints(rank, job, options.checkpoints, log);
+  const int64_t steps_before = options.resume ? checkpoints.resume() : 0;
+  checkpoints.claim();
+  if (options.folder && options.resume) cut_metrics(*options.folder, steps_before, log);
+
   telemetry::StepRecord measured;
+  std::string exit_reason = "finished";
+  int stop_signal = 0;
   std::optional<Reporter> reporter;
-  if (options.folder) reporter.emplace(job, rank, options, log);
+  if (options.folder) reporter.emplace(job, rank, options, steps_before, log);
   const double hardware_flops =
       options.rehearsed ? options.rehearsed->hardware_flops() * static_cast<double>(rank.mesh().world_size())
                         : 0;
 
-  for (int64_t step = 1; step <= job.training.steps; ++step) {
+  for (int64_t step = steps_before + 1; step <= job.training.steps && stop_signal == 0; ++step) {
     std::optional<Rank::Recording> recording;
-    if (step == recorded_step(job)) recording.emplace(rank, measured);
+    if (step == recorded_step(job, steps_before)) recording.emplace(rank, measured);
     ledger.reset_peak();
     const double start = clock.seconds();
     const StepResult result = rank.run_step(feed, step, options.observe);
@@ -72,12 +112,25 @@ telemetry::RunSummary train(Rank& rank, const spec::Job& job, const data::Datase
         reporter->evaluation_done(step, *metrics.validation_loss, clock.seconds() - evaluation_start);
     }
     if (reporter) reporter->step_done(metrics, hardware_flops);
+
+    if (step < job.training.steps) stop_signal = checkpoints.stop_signal();
+    if (checkpoints.is_due(step) || stop_signal != 0) {
+      const double save_start = clock.seconds();
+      if (options.observe) options.observe("save", step, 0);
+      checkpoints.save(step);
+      if (reporter) reporter->checkpoint_done(clock.seconds() - save_start);
+    }
+    if (stop_signal != 0) exit_reason = stop_reason(stop_signal, step, checkpoints.newest_step());
   }
 
   if (options.observe) options.observe("save", job.training.steps, 0);
-  if (!reporter) return {};
-  save_final_weights(rank, job, *options.folder);
-  return reporter->finish(measured, "finished");
+  telemetry::RunSummary summary;
+  if (reporter) {
+    if (stop_signal == 0) save_final_weights(rank, job, *options.folder);
+    summary = reporter->finish(measured, exit_reason, stop_signal);
+  }
+  summary.stopped_by_signal = stop_signal;
+  return summary;
 }
 
 }  // namespace muster::train

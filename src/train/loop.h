@@ -16,12 +16,15 @@ struct LoopOptions {
   double model_flops = 0;                          // of one step, all ranks
   spec::Hardware hardware;
   PhaseObserver observe;
+  fs::path checkpoints;  // the run's folder of them, the same on all ranks
+  bool resume = false;
   double started_seconds = 0;  // of the process, on the rank's clock
   int64_t rss_after_libraries_bytes = 0;
 };
 
 // Runs all steps of the job. Collective over the mesh. The reporting rank writes metrics as they come, and
-// records, summary and weights at the end.
+// records, summary and weights at the end. A run that was asked to stop has `stopped_by_signal` in its
+// summary, on every rank, and no final weights.
 telemetry::RunSummary train(Rank& rank, const spec::Job& job, const data::Dataset& training,
                             const data::Dataset* validation, const LoopOptions& options, const Log& log);
 

@@ -42,6 +42,7 @@ class Rank {
   nn::Transformer& model() { return *model_; }
   const spec::ParameterTable& table() const { return table_; }
   const Optimizer& optimizer() const { return *optimizer_; }
+  Optimizer& optimizer() { return *optimizer_; }
   comm::Groups& groups() { return groups_; }
 
   // While it lives, operators, messages and memory are written into `record`.

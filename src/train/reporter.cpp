@@ -13,8 +13,6 @@
 namespace muster::train {
 namespace {
 
-constexpr const char* kVersion = "0.1.0";
-
 std::string layout_text(const spec::Job& job) {
   return fmt::format("data {}, ZeRO {}", job.layout.data, job.layout.zero);
 }
@@ -25,7 +23,8 @@ std::string peak_source(const spec::Hardware& hardware) {
 
 }  // namespace
 
-Reporter::Reporter(const spec::Job& job, Rank& rank, const LoopOptions& options, const Log& log)
+Reporter::Reporter(const spec::Job& job, Rank& rank, const LoopOptions& options, int64_t steps_before,
+                   const Log& log)
     : job_(job),
       rank_(rank),
       options_(options),
@@ -41,6 +40,7 @@ Reporter::Reporter(const spec::Job& job, Rank& rank, const LoopOptions& options,
   }
   if (options.rehearsed) rehearsed_memory_ = telemetry::memory_figures(*options.rehearsed);
   summary_ = describe();
+  summary_.resumed_from = steps_before;
   say_start();
 }
 
@@ -132,11 +132,17 @@ void Reporter::evaluation_done(int64_t step, double loss, double seconds) {
   summary_.best_validation_step = step;
 }
 
-telemetry::RunSummary Reporter::finish(const telemetry::StepRecord& measured,
-                                       const std::string& exit_reason) {
+void Reporter::checkpoint_done(double seconds) {
+  summary_.lost_seconds.checkpoints += seconds;
+}
+
+telemetry::RunSummary Reporter::finish(const telemetry::StepRecord& measured, const std::string& exit_reason,
+                                       int stop_signal) {
   const double now = rank_.executor().clock().seconds();
   telemetry::RunSummary& s = summary_;
   s.exit_reason = exit_reason;
+  s.stopped_by_signal = stop_signal;
+  if (s.steps == 0) first_step_seconds_ = now;
   s.wall_seconds = now - options_.started_seconds;
   s.lost_seconds.start_up = first_step_seconds_ - options_.started_seconds;
   s.start_to_first_step_seconds = s.lost_seconds.start_up;

@@ -10,15 +10,21 @@
 
 namespace muster::train {
 
+constexpr const char* kVersion = "0.1.0";
+
 class Reporter {
  public:
-  Reporter(const spec::Job& job, Rank& rank, const LoopOptions& options, const Log& log);
+  // `steps_before`: those that a resumed run has behind it.
+  Reporter(const spec::Job& job, Rank& rank, const LoopOptions& options, int64_t steps_before,
+           const Log& log);
 
   // A step is done: figures to the sinks, a line for a person each `log_every` steps and at the ends.
   void step_done(telemetry::StepMetrics metrics, double hardware_flops);
   void evaluation_done(int64_t step, double loss, double seconds);
+  void checkpoint_done(double seconds);
   // Writes records, trace and summary.
-  telemetry::RunSummary finish(const telemetry::StepRecord& measured, const std::string& exit_reason);
+  telemetry::RunSummary finish(const telemetry::StepRecord& measured, const std::string& exit_reason,
+                               int stop_signal);
 
  private:
   void say_start();

@@ -9,6 +9,7 @@
 #include "device/process_memory.h"
 #include "launch/fault.h"
 #include "launch/progress.h"
+#include "train/state.h"
 
 namespace muster::train {
 namespace {
@@ -26,6 +27,7 @@ launch::Phase phase_of(const std::string& name) {
   if (name == "forward") return launch::Phase::forward;
   if (name == "backward") return launch::Phase::backward;
   if (name == "update") return launch::Phase::update;
+  if (name == "save") return launch::Phase::save;
   if (name == "evaluate") return launch::Phase::evaluate;
   if (name == "save") return launch::Phase::save;
   MUSTER_CHECK(name == "reduce_finish", "phase {}", name);
@@ -60,6 +62,8 @@ telemetry::RunSummary run(const spec::Job& job, const comm::World& world, const 
   loop.folder = options.folder;
   loop.rehearsed = options.rehearsed;
   loop.model_flops = options.model_flops;
+  loop.checkpoints = options.checkpoints;
+  loop.resume = options.resume;
   loop.hardware = spec::load_hardware(job.hardware.name);
   at::set_num_threads(static_cast<int>(threads_of(job, world)));
 
@@ -87,6 +91,19 @@ telemetry::RunSummary run(const spec::Job& job, const comm::World& world, const 
       train(rank, job, training, validation ? &*validation : nullptr, loop, log);
   watch.at(launch::Phase::finish, job.training.steps);
   return summary;
+}
+
+void check_resume(const spec::Job& job, int64_t world_size, const fs::path& checkpoints) {
+  for (const checkpoint::Listed& listed :
+       checkpoint::list_checkpoints(checkpoints, Log("", LogLevel::error))) {
+    if (listed.standing != checkpoint::Standing::valid) continue;
+    try {
+      return checkpoint::check_same_run(listed.opened->manifest, expected_of(job, world_size));
+    } catch (const WorldError& error) {
+      throw UserError({"--resume", checkpoints.string(), error.what(),
+                       "a replay takes the same job on the same layout; give those, or start a new run"});
+    }
+  }
 }
 
 void check(spec::Job& job, int64_t world_size) {

@@ -15,6 +15,8 @@ struct RunOptions {
   std::optional<RunFolder> folder;                 // given to the reporting rank (rank 0)
   std::optional<telemetry::StepRecord> rehearsed;  // of this rank
   double model_flops = 0;                          // of one step, all ranks
+  fs::path checkpoints;                            // where they are kept, the same on all ranks
+  bool resume = false;                             // go on from the newest valid one
   launch::Environment environment;                 // for progress and faults
 };
 
@@ -26,5 +28,8 @@ telemetry::RunSummary run(const spec::Job& job, const comm::World& world, const 
 // Everything that can be refused before any process exists, with the layout resolved for `world_size` ranks:
 // rules between settings, data, weights, device. All problems together in one UserError.
 void check(spec::Job& job, int64_t world_size);
+// The same for going on from `checkpoints`: the newest valid one must be of this job on this layout,
+// resolved.
+void check_resume(const spec::Job& job, int64_t world_size, const fs::path& checkpoints);
 
 }  // namespace muster::train

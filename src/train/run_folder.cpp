@@ -19,6 +19,12 @@ RunFolder choose_run_folder(const std::string& asked, const spec::Job& job) {
   }
 }
 
+RunFolder resumed_run_folder(const std::string& asked) {
+  if (asked.empty())
+    throw UserError({"--run", "", "is needed with --resume", "name the folder of the run that goes on"});
+  return {asked};
+}
+
 void create(const RunFolder& folder, const spec::Job& job) {
   std::error_code error;
   fs::create_directories(folder.trace(), error);

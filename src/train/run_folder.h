@@ -12,12 +12,15 @@ struct RunFolder {
   fs::path log() const { return path / "log.txt"; }
   fs::path summary() const { return path / "summary.json"; }
   fs::path trace() const { return path / "trace"; }
+  fs::path checkpoints() const { return path / "checkpoints"; }
   fs::path weights() const { return path / "weights"; }  // a Hugging Face folder, written at the end
 };
 
 // `asked` empty: a new folder runs/<job name>-<number>. A folder that already holds steps of a run is refused
 // (UserError); one whose run never came to its first step may be used again.
 RunFolder choose_run_folder(const std::string& asked, const spec::Job& job);
+// The folder whose run goes on; it may be new. `asked` empty: UserError.
+RunFolder resumed_run_folder(const std::string& asked);
 // Makes the folder and writes the effective job into it.
 void create(const RunFolder& folder, const spec::Job& job);
 

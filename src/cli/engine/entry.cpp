@@ -9,8 +9,8 @@ namespace muster::cli {
 namespace {
 
 constexpr Verb kVerbs[] = {
-    {"convert", "", convert}, {"probe", "", probe}, {"rehearse", "", rehearse},
-    {"sample", "", sample},   {"train", "", train}, {"verify", "", verify},
+    {"convert", "", convert}, {"inspect", "", inspect}, {"probe", "", probe},   {"rehearse", "", rehearse},
+    {"sample", "", sample},   {"train", "", train},     {"verify", "", verify},
 };
 
 }  // namespace

@@ -20,6 +20,7 @@ constexpr const char* kHelp =
     "Trains a job and writes a run folder: metrics.jsonl, TensorBoard events, weights, report.html.\n\n"
     "  muster train job.toml                              one process\n"
     "  muster train job.toml --procs 2 --run runs/first   two data-parallel processes on this host\n"
+    "  muster train --resume --run runs/first             goes on from its newest checkpoint\n"
     "  torchrun --nproc-per-node 2 --no-python muster train job.toml --run runs/first\n"
     "  srun muster train job.toml --run runs/first";
 
@@ -30,6 +31,7 @@ struct Options {
   JobOptions job;
   int64_t procs = 0;
   std::string run;
+  bool resume = false;
 };
 
 // The ranks that the layout asks for, where the command line names none.
@@ -37,6 +39,10 @@ int64_t procs_of(const Options& options, const spec::Job& job) {
   const spec::LayoutConfig& layout = job.layout;
   if (options.procs > 0) return options.procs;
   return std::max<int64_t>(1, layout.data) * layout.tensor * layout.context * layout.pipeline;
+}
+
+train::RunFolder run_folder(const Options& options, const spec::Job& job) {
+  return options.resume ? train::resumed_run_folder(options.run) : train::choose_run_folder(options.run, job);
 }
 
 // What one host does before its ranks start.
@@ -49,10 +55,13 @@ void prepare(spec::Job& job, int64_t world_size, const Log& log) {
     log.warning("{} lines of the data were skipped", format_exact(prepared.skipped_lines));
 }
 
-int train_rank(spec::Job& job, const comm::World& world, const train::RunFolder& folder, bool json) {
+int train_rank(const Options& given, spec::Job& job, const comm::World& world,
+               const train::RunFolder& folder) {
   Log log(world.size > 1 ? fmt::format("rank {}", world.rank) : "");
   train::RunOptions options;
   options.environment = launch::process_environment();
+  options.checkpoints = folder.checkpoints();
+  options.resume = given.resume;
   options.model_flops = plan::model_flops_per_step(job);
   File log_file;
   if (world.rank == 0) {
@@ -63,11 +72,13 @@ int train_rank(spec::Job& job, const comm::World& world, const train::RunFolder&
     options.rehearsed = plan::rehearse(job, world.rank).record;
   }
   const telemetry::RunSummary summary = train::run(job, world, options, log);
-  if (world.rank != 0) return 0;
+  const int status = summary.stopped_by_signal == 0 ? 0 : 128 + static_cast<int>(summary.stopped_by_signal);
+  if (world.rank != 0) return status;
   report::write_report(folder.path);
   log.info("\n{}\nreport: {}", telemetry::summary_table(summary), (folder.path / "report.html").string());
-  if (json) std::printf("%s\n", telemetry::to_json(summary).dump(1).c_str());
-  return 0;
+  if (status != 0) log.error("{}; --resume goes on", summary.exit_reason);
+  if (given.job.json) std::printf("%s\n", telemetry::to_json(summary).dump(1).c_str());
+  return status;
 }
 
 std::vector<std::string> worker_arguments(const Options& options, const train::RunFolder& folder) {
@@ -75,6 +86,7 @@ std::vector<std::string> worker_arguments(const Options& options, const train::R
   for (const std::string& setting : options.job.settings)
     arguments.insert(arguments.end(), {"--set", setting});
   if (options.job.json) arguments.push_back("--json");
+  if (options.resume) arguments.push_back("--resume");
   return arguments;
 }
 
@@ -82,10 +94,11 @@ std::vector<std::string> worker_arguments(const Options& options, const train::R
 int train_here(const Options& options, spec::Job& job) {
   const Log log;
   const int64_t procs = procs_of(options, job);
-  const train::RunFolder folder = train::choose_run_folder(options.run, job);
+  const train::RunFolder folder = run_folder(options, job);
   prepare(job, procs, log);
+  if (options.resume) train::check_resume(job, procs, folder.checkpoints());
   train::create(folder, job);
-  if (procs == 1) return train_rank(job, {}, folder, options.job.json);
+  if (procs == 1) return train_rank(options, job, {}, folder);
   return launch::run_local_ranks(
       procs, worker_arguments(options, folder), log,
       {.threads = static_cast<int>(job.training.threads), .finish_grace = kFinishGrace});
@@ -99,7 +112,7 @@ int train_one_of_many(const Options& options, spec::Job& job, const comm::World&
         {"--run", "", "is needed when torchrun or srun start the ranks", "name the run's folder"});
   // Rank 0 makes the folder, so it alone can tell whether it was new.
   const train::RunFolder folder =
-      ours || world.rank != 0 ? train::RunFolder{options.run} : train::choose_run_folder(options.run, job);
+      ours || world.rank != 0 ? train::RunFolder{options.run} : run_folder(options, job);
   if (ours) {
     spec::resolve_layout(job, world.size);
   } else {
@@ -107,7 +120,7 @@ int train_one_of_many(const Options& options, spec::Job& job, const comm::World&
     if (world.rank == 0) train::create(folder, job);
   }
   try {
-    return train_rank(job, world, folder, options.job.json);
+    return train_rank(options, job, world, folder);
   } catch (const std::exception& error) {
     // Peers that are gone cannot be waited for: the process leaves as it is.
     Log(fmt::format("rank {}", world.rank)).error("{}", error.what());
@@ -120,11 +133,17 @@ int train_one_of_many(const Options& options, spec::Job& job, const comm::World&
 int train(int argc, char** argv) {
   Options options;
   CLI::App app(kHelp, "muster train");
-  add_job_options(app, options.job);
+  add_job_options(app, options.job, /*is_required=*/false);
   app.add_option("--procs", options.procs, "ranks on this host (default: what the layout multiplies to)");
   app.add_option("--run", options.run, "the run's folder, a new one (default: runs/<job>-<number>)");
+  app.add_flag("--resume", options.resume,
+               "go on from the newest valid checkpoint in --run; without JOB, the job is that of the run");
   if (const auto status = parse_command_line(app, argc, argv)) return *status;
   return guarded("train", [&] {
+    if (options.job.path.empty() && options.resume && !options.run.empty())
+      options.job.path = train::RunFolder{options.run}.job().string();
+    if (options.job.path.empty())
+      throw UserError({"JOB", "", "is missing", "give a job, or --resume --run DIR; --help explains"});
     spec::Job job = options.job.load();
     const auto world = launch::world_from(launch::process_environment());
     return world ? train_one_of_many(options, job, *world) : train_here(options, job);

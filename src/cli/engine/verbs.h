@@ -4,6 +4,7 @@
 namespace muster::cli {
 
 int convert(int argc, char** argv);
+int inspect(int argc, char** argv);
 int probe(int argc, char** argv);
 int rehearse(int argc, char** argv);
 int sample(int argc, char** argv);

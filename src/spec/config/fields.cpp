@@ -215,9 +215,9 @@ constexpr Field kFields[] = {
      "A named set of low-precision formats."},
 
     {"checkpoint", "every", at<&Job::checkpoint, &C::every>, at_least(0), "updates",
-     "Between checkpoints; 0: only the final weights."},
+     "Between checkpoints; 0: only the final weights. With it SIGTERM and SIGINT save before the run stops."},
     {"checkpoint", "keep", at<&Job::checkpoint, &C::keep>, at_least(1), "",
-     "Newest valid checkpoints that stay."},
+     "Newest valid checkpoints that stay (docs/checkpoints.md)."},
     {"checkpoint", "async", at<&Job::checkpoint, &C::async>, any(), "",
      "Training goes on while a snapshot is written."},
     {"checkpoint", "contract", at<&Job::checkpoint, &C::contract>,

@@ -91,7 +91,7 @@ struct NumericsConfig {
 struct CheckpointConfig {
   int64_t every = 0;  // steps; 0: only the final weights
   int64_t keep = 2;
-  bool async = true;
+  bool async = false;
   std::string contract = "deterministic-replay";
 };
 

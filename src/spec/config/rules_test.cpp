@@ -122,15 +122,16 @@ TEST(Rules, WhatAsksForNothingIsNoError) {
 }
 
 TEST(Rules, WhatIsNotBuiltIsRefused) {
-  for (const char* later :
-       {"layout.tensor=2", "layout.pipeline=2", "layout.context=2", "layout.expert=2", "layout.zero=1",
-        "layout.recompute=full", "numerics.parameters=float64", "numerics.gradients=float64",
-        "numerics.optimizer=bfloat16", "numerics.compute=bfloat16", "numerics.master=float32",
-        "numerics.recipe=fp8", "checkpoint.every=10"}) {
+  for (const char* later : {"layout.tensor=2", "layout.pipeline=2", "layout.context=2", "layout.expert=2",
+                            "layout.zero=1", "layout.recompute=full", "numerics.parameters=float64",
+                            "numerics.gradients=float64", "numerics.optimizer=bfloat16",
+                            "numerics.compute=bfloat16", "numerics.master=float32", "numerics.recipe=fp8"}) {
     const Problem refused = problem({later});
     EXPECT_THAT(refused.rule, HasSubstr("not built yet")) << later;
     EXPECT_FALSE(refused.remedy.empty()) << later;
   }
+  for (const char* later : {"checkpoint.async=true", "checkpoint.contract=coverage-equivalent"})
+    EXPECT_THAT(problem({"checkpoint.every=10", later}).rule, HasSubstr("not built yet")) << later;
 }
 
 TEST(Layout, DataTakesWhatTheWorldLeaves) {

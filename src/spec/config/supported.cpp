@@ -49,8 +49,10 @@ constexpr NotBuilt kNotBuilt[] = {
      "use master = \"none\""},
     {"numerics.recipe", [](const Job& j) { return j.numerics.recipe != "none"; }, "recipes",
      "use recipe = \"none\""},
-    {"checkpoint.every", [](const Job& j) { return j.checkpoint.every > 0; }, "checkpoints during a run",
-     "leave it out: the final weights are always written"},
+    {"checkpoint.async", [](const Job& j) { return j.checkpoint.async; },
+     "a snapshot that is written while training goes on", "use async = false"},
+    {"checkpoint.contract", [](const Job& j) { return j.checkpoint.contract != "deterministic-replay"; },
+     "a resume on another layout", "use contract = \"deterministic-replay\""},
 };
 
 }  // namespace

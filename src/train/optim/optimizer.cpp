@@ -2,6 +2,8 @@
 
 #include <ATen/ops/_fused_adamw.h>
 
+#include "base/error.h"
+
 namespace muster::train {
 namespace {
 
@@ -36,6 +38,23 @@ Optimizer::Optimizer(const spec::OptimizerConfig& config, const nn::ParameterSto
       group.first.push_back(zeros_like(run, segment.value));
     }
   }
+}
+
+std::vector<std::pair<std::string, at::Tensor>> Optimizer::states_of(const at::Tensor& value) const {
+  for (const Group& group : groups_)
+    for (size_t at = 0; at < group.values.size(); ++at) {
+      const at::Tensor& run = group.values[at];
+      const int64_t first = value.storage_offset() - run.storage_offset();
+      if (!run.is_alias_of(value) || first < 0 || first + value.numel() > run.numel()) continue;
+      const auto view = [&](const at::Tensor& state) {
+        return state.narrow(0, first, value.numel()).view(value.sizes());
+      };
+      std::vector<std::pair<std::string, at::Tensor>> states;
+      if (!group.first.empty()) states.emplace_back("first", view(group.first[at]));
+      if (!group.second.empty()) states.emplace_back("second", view(group.second[at]));
+      return states;
+    }
+  throw Bug("a parameter that the optimizer does not update");
 }
 
 void Optimizer::step(nn::Executor& run, double learning_rate, double divisor) {

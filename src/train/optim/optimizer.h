@@ -1,5 +1,7 @@
 // What turns gradients into an update: AdamW or SGD with momentum, over flat runs of parameters.
 #pragma once
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "nn/parameters.h"
@@ -15,6 +17,10 @@ class Optimizer {
   // Updates every parameter with gradient / divisor. Gradients are used up.
   void step(nn::Executor& run, double learning_rate, double divisor);
   int64_t updates() const { return updates_; }
+  void set_updates(int64_t updates) { updates_ = updates; }
+  // The states beside one parameter, by name ("first", "second"), as views of its shape; `value` is the
+  // parameter store's view of it.
+  std::vector<std::pair<std::string, at::Tensor>> states_of(const at::Tensor& value) const;
 
  private:
   // Parameters that decay alike, as the lists that the fused kernel takes.

@@ -1,0 +1,128 @@
+#include "train/state.h"
+
+#include <torch/version.h>
+
+#include <algorithm>
+#include <set>
+
+#include "base/error.h"
+#include "data/order/cursor.h"
+#include "spec/config/fields.h"
+#include "spec/config/value.h"
+#include "spec/mesh/local_shape.h"
+#include "train/optim/learning_rate.h"
+#include "train/reporter.h"
+
+namespace muster::train {
+namespace {
+
+// Where this rank's part of a parameter begins.
+std::vector<int64_t> start_of(const spec::ParameterRow& row, const spec::Mesh& mesh, int64_t rank) {
+  const std::vector<int64_t> local = spec::local_shape(row, mesh);
+  std::vector<int64_t> start(row.shape.size(), 0);
+  for (spec::Axis axis : spec::kAxes) {
+    const spec::AxisPlacement& placement = row.placement[axis];
+    if (placement.kind != spec::AxisPlacement::Kind::shard) continue;
+    const auto dim = static_cast<size_t>(placement.dim);
+    start[dim] = local[dim] * mesh.coordinate(rank, axis);
+  }
+  return start;
+}
+
+// Gives each part to the rank with the fewest bytes so far, among the replicas of the data axis that come
+// first on the axes where the parameter is whole.
+class Writers {
+ public:
+  Writers(const spec::Mesh& mesh, int64_t rank) : mesh_(mesh), rank_(rank) {}
+
+  int64_t next(const spec::ParameterRow& row, int64_t bytes) {
+    const std::vector<int64_t> holders = mesh_.group(first_holder(row), spec::Axis::data);
+    const int64_t writer = *std::ranges::min_element(holders, {}, [&](int64_t rank) { return bytes_[rank]; });
+    bytes_[writer] += bytes;
+    return writer;
+  }
+
+ private:
+  int64_t first_holder(const spec::ParameterRow& row) const {
+    std::array<int64_t, spec::kAxisCount> at{};
+    for (spec::Axis axis : spec::kAxes)
+      if (row.placement[axis].kind == spec::AxisPlacement::Kind::shard)
+        at[static_cast<size_t>(axis)] = mesh_.coordinate(rank_, axis);
+    return mesh_.rank_at(at);
+  }
+
+  const spec::Mesh& mesh_;
+  int64_t rank_;
+  std::map<int64_t, int64_t> bytes_;
+};
+
+// Keys that change no bit of what is trained.
+const std::set<std::string> kFree = {"training.log_every",
+                                     "training.evaluate_every",
+                                     "training.evaluate_batches",
+                                     "training.threads",
+                                     "training.collective_timeout_seconds",
+                                     "data.validation_path",
+                                     "hardware.name",
+                                     "model.weights",
+                                     "checkpoint.every",
+                                     "checkpoint.keep",
+                                     "checkpoint.async",
+                                     "checkpoint.contract"};
+
+}  // namespace
+
+checkpoint::State state_of(Rank& rank) {
+  checkpoint::State state;
+  Writers writers(rank.mesh(), rank.number());
+  for (const spec::ParameterRow& row : rank.table().rows()) {
+    const std::vector<int64_t> start = start_of(row, rank.mesh(), rank.number());
+    const auto add = [&](const std::string& kind, const at::Tensor& local) {
+      const int64_t writer = writers.next(row, static_cast<int64_t>(local.nbytes()));
+      state.tensors.push_back({kind + "/" + row.name, row.shape, start, local, writer});
+    };
+    const at::Tensor value = rank.parameters().value(row);
+    add("parameters", value);
+    for (const auto& [kind, tensor] : rank.optimizer().states_of(value)) add("optimizer." + kind, tensor);
+  }
+  Optimizer& optimizer = rank.optimizer();
+  state.counters.push_back({"optimizer.updates", [&optimizer] { return optimizer.updates(); },
+                            [&optimizer](int64_t updates) { optimizer.set_updates(updates); }});
+  return state;
+}
+
+std::map<std::string, std::string> replayed_job(const spec::Job& job) {
+  spec::Job copy = job;
+  std::map<std::string, std::string> values;
+  for (const spec::Field& field : spec::fields())
+    if (field.in && !kFree.contains(field.name())) values[field.name()] = spec::to_toml(field, copy);
+  return values;
+}
+
+checkpoint::Expected expected_of(const spec::Job& job, int64_t world_size) {
+  return {replayed_job(job), world_size};
+}
+
+checkpoint::Manifest facts_of(const spec::Job& job, int64_t world_size, int64_t step) {
+  checkpoint::Manifest facts;
+  facts.name.step = step;
+  facts.contract = job.checkpoint.contract;
+  facts.layout = fmt::format("data {}, ZeRO {}", job.layout.data, job.layout.zero);
+  facts.world = world_size;
+  facts.job = replayed_job(job);
+  facts.code = {{"muster", kVersion}, {"torch", TORCH_VERSION}};
+  facts.next_sample = data::Cursor::before_step(step + 1, job.training.global_batch_size).next_sample;
+  facts.learning_rate = learning_rate(job.optimizer, step, job.training.steps);
+  return facts;
+}
+
+void check_cursor(const checkpoint::Manifest& manifest, const spec::Job& job) {
+  const data::Cursor expected =
+      data::Cursor::before_step(manifest.name.step + 1, job.training.global_batch_size);
+  if (manifest.next_sample != expected.next_sample)
+    throw WorldError(WorldError::Kind::mismatch,
+                     fmt::format("{}: its next sample is {}, and after its step it must be {}",
+                                 to_string(manifest.name), manifest.next_sample, expected.next_sample));
+}
+
+}  // namespace muster::train

@@ -1,0 +1,273 @@
+// A run that is killed and goes on is, bit for bit, the run that was not: losses after the resume and final
+// weights, under the contract deterministic-replay.
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/mount.h>
+
+#include <random>
+
+#include "tests/program.h"
+
+namespace muster::test {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+// 9 updates over 12 windows of 4 sequences a step: three epochs, shuffled (CASES B019); warm-up of 10 to
+// 1e-3, so that update k has k x 1e-4 (CASES B015); two micro-batches accumulated a rank (CASES B017).
+constexpr const char* kOptimizer =
+    "dropout = 0.1\n[optimizer]\nlearning_rate = 1e-3\nwarmup_steps = 10\nschedule = \"constant\"\n"
+    "[checkpoint]\n";
+
+std::string nine_steps(const Folder& folder, int every) {
+  const std::string job =
+      small_job(folder, "llama", kOptimizer + ("every = " + std::to_string(every) + "\n"));
+  std::string ids = read_text(folder / "tokens.bin");
+  ids.resize(2 * (12 * 24 + 1));
+  write_text(folder / "tokens.bin", ids);
+  std::string text = read_text(job);
+  for (const auto& [from, to] : {std::pair("steps = 6", "steps = 9"),
+                                 {"batch_size = 8", "batch_size = 4"},
+                                 {"micro_batch_size = 2", "micro_batch_size = 1"}})
+    text.replace(text.find(from), std::string(from).size(), to);
+  write_text(job, text);
+  return job;
+}
+
+Outcome train(const Folder& folder, const std::string& name, const std::string& more,
+              const std::string& fault = "") {
+  return muster("train " + more + " --run " + (folder / name).string(),
+                fault.empty() ? "" : "MUSTER_FAULT=" + fault);
+}
+
+std::string weights(const Folder& folder, const std::string& name) {
+  return read_text(folder / (name + "/weights/model.safetensors"));
+}
+
+// What must be equal of two runs, step by step.
+std::vector<Json> trajectory(const Folder& folder, const std::string& name) {
+  std::vector<Json> steps;
+  for (const Json& m : read_metrics(folder / name))
+    steps.push_back({m["step"], m["loss"], m["grad_norm"], m["learning_rate"], m["tokens_seen"]});
+  return steps;
+}
+
+void expect_equal_runs(const Folder& folder, const std::string& one, const std::string& other) {
+  EXPECT_EQ(trajectory(folder, one), trajectory(folder, other));
+  EXPECT_EQ(weights(folder, one), weights(folder, other));
+}
+
+fs::path checkpoint(const Folder& folder, const std::string& run, const std::string& name) {
+  return folder / (run + "/checkpoints/" + name);
+}
+
+std::vector<std::string> checkpoints(const Folder& folder, const std::string& run) {
+  std::vector<std::string> names;
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder / (run + "/checkpoints")))
+    names.push_back(entry.path().filename().string());
+  std::ranges::sort(names);
+  return names;
+}
+
+TEST(Resume, KilledAnywhereItEndsWithTheSameBits) {
+  for (const char* procs : {"1", "2"}) {
+    const Folder folder;
+    const std::string job = nine_steps(folder, 3) + " --procs " + procs;
+    ASSERT_EQ(train(folder, "whole", job).status, 0);
+    int number = 0;
+    for (const char* fault : {"step=5,phase=forward,action=kill", "step=4,phase=backward,action=exit:9",
+                              "step=8,phase=reduce,action=kill", "step=6,phase=update,action=exit:9",
+                              "step=6,phase=save,action=kill", "step=7,phase=forward,action=exit:9"}) {
+      const std::string run = "run" + std::to_string(++number);
+      const std::string rank = std::string(procs) == "2" ? std::to_string(number % 2) : "0";
+      const Outcome killed = train(folder, run, job, "rank=" + rank + "," + fault);
+      EXPECT_NE(killed.status, 0) << fault;
+      const Outcome resumed = train(folder, run, job + " --resume");
+      EXPECT_EQ(resumed.status, 0) << fault << "\n" << resumed.err;
+      EXPECT_THAT(resumed.err, HasSubstr("resumed from step-0000000")) << fault;
+      expect_equal_runs(folder, "whole", run);
+    }
+  }
+}
+
+// CASES B015, B017, B019: after a save at the end of an epoch (3) and after one inside the next (4).
+TEST(Resume, B015_B017_B019_RateSamplesAndEpochsGoOn) {
+  for (int every : {3, 4}) {
+    const Folder folder;
+    const std::string job = nine_steps(folder, every);
+    ASSERT_EQ(train(folder, "whole", job).status, 0);
+    const std::string dies = "rank=0,step=" + std::to_string(every + 1) + ",phase=backward,action=kill";
+    EXPECT_NE(train(folder, "broken", job, dies).status, 0);
+    const Outcome resumed = train(folder, "broken", job + " --resume");
+    ASSERT_EQ(resumed.status, 0) << resumed.err;
+    EXPECT_THAT(resumed.err, HasSubstr("the next sample " + std::to_string(4 * every)));
+    expect_equal_runs(folder, "whole", "broken");
+    const std::vector<Json> steps = read_metrics(folder / "broken");
+    ASSERT_EQ(steps.size(), 9u);
+    for (size_t at = 0; at < steps.size(); ++at) {
+      EXPECT_EQ(steps[at]["step"], at + 1);
+      EXPECT_DOUBLE_EQ(steps[at]["learning_rate"].get<double>(), 1e-3 * static_cast<double>(at + 1) / 10);
+    }
+  }
+}
+
+TEST(Resume, WithoutACheckpointItSaysThatItStartsFromTheStart) {
+  const Folder folder;
+  const std::string job = nine_steps(folder, 5);
+  ASSERT_EQ(train(folder, "whole", job).status, 0);
+  EXPECT_NE(train(folder, "broken", job, "rank=0,step=3,phase=forward,action=kill").status, 0);
+  const Outcome resumed = train(folder, "broken", job + " --resume");
+  EXPECT_EQ(resumed.status, 0);
+  EXPECT_THAT(resumed.err, HasSubstr("starts from the start"));
+  EXPECT_THAT(resumed.err, HasSubstr("2 steps after step 0 are cut off"));
+  expect_equal_runs(folder, "whole", "broken");
+}
+
+// Without JOB, the job is the run's own; a run that has ended ends again, alike.
+TEST(Resume, TheRunKnowsItsJob) {
+  const Folder folder;
+  const std::string job = nine_steps(folder, 3);
+  ASSERT_EQ(train(folder, "run", job).status, 0);
+  const std::string bits = weights(folder, "run");
+  const Outcome again = train(folder, "run", "--resume");
+  EXPECT_EQ(again.status, 0) << again.err;
+  EXPECT_THAT(again.err, HasSubstr("resumed from step-00000009.g1"));
+  EXPECT_EQ(weights(folder, "run"), bits);
+  EXPECT_EQ(read_metrics(folder / "run").size(), 9u);
+}
+
+TEST(Resume, AnotherJobOrLayoutIsRefusedBeforeAnythingStarts) {
+  const Folder folder;
+  const std::string job = nine_steps(folder, 3);
+  ASSERT_EQ(train(folder, "run", job).status, 0);
+  const std::string before = read_text(folder / "run/metrics.jsonl");
+  for (const auto& [more, said] : {std::pair("--set training.seed=2", "training.seed"),
+                                   {"--set training.steps=12", "training.steps"},
+                                   {"--procs 2", "layout.data"}}) {
+    const Outcome outcome = train(folder, "run", job + " --resume " + more);
+    EXPECT_EQ(outcome.status, 2) << more;
+    EXPECT_THAT(outcome.err, HasSubstr(said)) << more;
+  }
+  EXPECT_EQ(read_text(folder / "run/metrics.jsonl"), before);
+  EXPECT_EQ(muster("train " + job + " --resume").status, 2);
+}
+
+TEST(Resume, TheNewestKStay) {
+  const Folder folder;
+  const std::string job = nine_steps(folder, 1) + " --set checkpoint.keep=3";
+  ASSERT_EQ(train(folder, "run", job).status, 0);
+  EXPECT_EQ(checkpoints(folder, "run"),
+            (std::vector<std::string>{"claims", "step-00000007.g1", "step-00000008.g1", "step-00000009.g1"}));
+}
+
+// B024 and B028 for a run: what is damaged is named, and what that costs; the one before it is taken.
+TEST(Resume, ADamagedCheckpointIsNamedAndThePreviousOneTaken) {
+  const Folder folder;
+  const std::string job = nine_steps(folder, 2) + " --procs 2";
+  ASSERT_EQ(train(folder, "whole", job).status, 0);
+  std::mt19937 random(3);
+  for (int number = 0; number < 4; ++number) {
+    const std::string run = "run" + std::to_string(number);
+    EXPECT_NE(train(folder, run, job, "rank=0,step=7,phase=forward,action=kill").status, 0);
+    std::vector<fs::path> files;
+    for (const fs::directory_entry& entry :
+         fs::directory_iterator(checkpoint(folder, run, "step-00000006.g1")))
+      files.push_back(entry.path());
+    std::ranges::sort(files);
+    ASSERT_EQ(files.size(), 4u) << "two shards, a manifest, a COMMIT";
+    const fs::path& harmed = files[static_cast<size_t>(number)];
+    std::string text = read_text(harmed);
+    text[random() % text.size()] ^= 0x10;
+    write_text(harmed, text);
+    const Outcome resumed = train(folder, run, job + " --resume");
+    ASSERT_EQ(resumed.status, 0) << resumed.err;
+    EXPECT_THAT(resumed.err, HasSubstr("checkpoint step-00000006.g1 is not used, damaged"));
+    EXPECT_THAT(resumed.err, HasSubstr("2 steps are lost"));
+    EXPECT_THAT(resumed.err, HasSubstr("resumed from step-00000004.g1"));
+    expect_equal_runs(folder, "whole", run);
+  }
+}
+
+TEST(Resume, WhereAllAreDamagedTheRunStops) {
+  const Folder folder;
+  const std::string job = nine_steps(folder, 3);
+  ASSERT_EQ(train(folder, "run", job).status, 0);
+  for (const char* name : {"step-00000006.g1", "step-00000009.g1"})
+    write_text(checkpoint(folder, "run", name) / "COMMIT", "");
+  const Outcome resumed = train(folder, "run", job + " --resume");
+  EXPECT_EQ(resumed.status, 1);
+  EXPECT_THAT(resumed.err, HasSubstr("no checkpoint of"));
+  EXPECT_EQ(read_metrics(folder / "run").size(), 9u);
+}
+
+// RELIABILITY scenario 44: SIGTERM and SIGINT save at the next step, the exit status tells, the rest follows.
+TEST(Resume, AStopSavesFirst) {
+  for (const auto& [procs, signal, status] :
+       {std::tuple("1", "TERM", 143), std::tuple("2", "TERM", 143), std::tuple("2", "INT", 130)}) {
+    const Folder folder;
+    const std::string job = nine_steps(folder, 1000) + " --set training.steps=3000 --procs " + procs;
+    const std::string run = (folder / "run").string();
+    const std::string script = fmt::format(
+        "set -m; {0}/muster train {1} --run {2} & pid=$!; "
+        "while kill -0 $pid && [ $(cat {2}/metrics.jsonl | wc -l) -lt 4 ]; do sleep 0.05; done; "
+        "kill -{3} $pid; wait $pid",
+        BINARY_ROOT, job, run, signal);
+    const Outcome stopped = test::run("bash -c '" + script + "'");
+    EXPECT_EQ(stopped.status, status) << stopped.err;
+    EXPECT_THAT(stopped.err, HasSubstr(std::string("stopped by SIG") + signal + " after step"));
+    EXPECT_THAT(stopped.err, HasSubstr("saved"));
+    const Json summary = Json::parse(read_text(folder / "run/summary.json"));
+    const int64_t last = summary["steps"];
+    EXPECT_GE(last, 4);
+    EXPECT_THAT(stopped.err, HasSubstr(fmt::format("checkpoint step-{:08}.g1: durable", last)));
+    EXPECT_FALSE(fs::exists(folder / "run/weights"));
+    const Outcome listed = muster("inspect " + run + " --json");
+    EXPECT_EQ(Json::parse(listed.out)["checkpoints"][0]["step"], last);
+  }
+}
+
+// A full disk: saves are given up aloud, training goes on to its end, and what was there stays.
+TEST(Resume, AFullDiskStopsNoTraining) {
+  const Folder folder;
+  const std::string job = nine_steps(folder, 3);
+  ASSERT_EQ(train(folder, "whole", job).status, 0);
+  fs::create_directories(folder / "run/checkpoints");
+  const std::string disk = (folder / "run/checkpoints").string();
+  ASSERT_EQ(::mount("tmpfs", disk.c_str(), "tmpfs", 0, "size=1400k"), 0) << "needs the right to mount";
+  write_text(folder / "run/checkpoints/filler", std::string(size_t{1100} << 10, 'x'));
+  // --resume, since the folder is there; there is no checkpoint in it.
+  const Outcome outcome = train(folder, "run", job + " --resume");
+  ::umount2(disk.c_str(), MNT_DETACH);
+  EXPECT_EQ(outcome.status, 0) << outcome.err;
+  EXPECT_THAT(outcome.err, HasSubstr("was given up, and training goes on"));
+  expect_equal_runs(folder, "whole", "run");
+}
+
+TEST(Inspect, ListsAndChecks) {
+  const Folder folder;
+  ASSERT_EQ(train(folder, "run", nine_steps(folder, 3)).status, 0);
+  const Outcome listed = muster("inspect " + (folder / "run").string() + " --json");
+  ASSERT_EQ(listed.status, 0) << listed.err;
+  const Json all = Json::parse(listed.out)["checkpoints"];
+  ASSERT_EQ(all.size(), 2u);
+  EXPECT_EQ(all[0]["name"], "step-00000009.g1");
+  EXPECT_EQ(all[0]["standing"], "valid");
+  EXPECT_EQ(all[0]["next_sample"], 36);
+  const fs::path newest = checkpoint(folder, "run", "step-00000009.g1");
+  const Outcome whole = muster("inspect " + newest.string() + " --json --tensors");
+  EXPECT_EQ(whole.status, 0) << whole.err;
+  const Json manifest = Json::parse(whole.out);
+  EXPECT_EQ(manifest["valid"], true);
+  EXPECT_EQ(manifest["counters"]["optimizer.updates"], 9);
+  EXPECT_EQ(manifest["tensors"].size() % 3, 0u) << "a value and two moments each";
+  const std::string shard = manifest["files"][0]["name"];
+  fs::resize_file(newest / shard, 100);
+  const Outcome cut = muster("inspect " + newest.string() + " --json");
+  EXPECT_EQ(cut.status, 1);
+  EXPECT_THAT(Json::parse(cut.out)["reason"].get<std::string>(), HasSubstr(shard));
+}
+
+}  // namespace
+}  // namespace muster::test

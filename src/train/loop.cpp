@@ -1,6 +1,6 @@
 #include "train/loop.h"
 
-#include "checkpoint/hugging_face.h"
+#include "train/final_weights.h"
 #include "train/reporter.h"
 
 namespace muster::train {
@@ -27,13 +27,6 @@ telemetry::StepMetrics to_metrics(const StepResult& result, const spec::Job& job
   m.data_wait_seconds = result.data_wait_seconds;
   m.exposed_communication_seconds = result.exposed_communication_seconds;
   return m;
-}
-
-void save_final_weights(Rank& rank, const spec::Job& job, const RunFolder& folder) {
-  checkpoint::save_weights(folder.weights(), job.model, rank.executor().dtype(),
-                           [&](const spec::ParameterRow& row) {
-                             return rank.parameters().value(rank.table().row(row.name)).cpu();
-                           });
 }
 
 }  // namespace
@@ -72,7 +65,10 @@ telemetry::RunSummary train(Rank& rank, const spec::Job& job, const data::Datase
     if (reporter) reporter->step_done(metrics, hardware_flops);
   }
 
-  if (!reporter) return {};
+  if (!reporter) {
+    hand_over_weights(rank);
+    return {};
+  }
   save_final_weights(rank, job, *options.folder);
   return reporter->finish(measured, "finished");
 }

@@ -43,6 +43,9 @@ class Rank {
   const spec::ParameterTable& table() const { return table_; }
   const Optimizer& optimizer() const { return *optimizer_; }
   comm::Groups& groups() { return groups_; }
+  // The whole of a logical tensor, of which `part` is what this rank holds of `row`. Collective over the
+  // tensor axis.
+  at::Tensor gather(const spec::ParameterRow& row, const at::Tensor& part);
 
   // While it lives, operators, messages and memory are written into `record`.
   class Recording {
@@ -59,6 +62,7 @@ class Rank {
  private:
   struct InFlight;
   void load_or_initialize();
+  nn::TensorGroup tensor_group() { return nn::TensorGroup(groups_.on(spec::Axis::tensor)); }
   void forward(const Feed& feed, const schedule::Action& action, InFlight& flight);
   void backward(const schedule::Action& action, InFlight& flight);
 

@@ -40,15 +40,17 @@ uint64_t hash_of(const Witness& witness) {
 }
 
 void take_update(Witness& witness, train::Rank& rank, const train::Feed& feed) {
-  const auto copy = [&](const at::Tensor& tensor) { return tensor.detach().cpu().clone(); };
+  const auto whole = [&](const spec::ParameterRow& row, const at::Tensor& part) {
+    return rank.gather(row, part).detach().cpu().clone();
+  };
   const train::StepResult result = rank.run_step(feed, 1, [&](const char* phase, int64_t, int64_t) {
     if (std::string_view(phase) != "update") return;
     for (const spec::ParameterRow& row : rank.table().rows())
-      witness.gradients.push_back(copy(rank.parameters().gradient(row)));
+      witness.gradients.push_back(whole(row, rank.parameters().gradient(row)));
   });
   for (at::Tensor& gradient : witness.gradients) gradient.div_(static_cast<double>(result.tokens));
   for (const spec::ParameterRow& row : rank.table().rows())
-    witness.parameters.push_back(copy(rank.parameters().value(row)));
+    witness.parameters.push_back(whole(row, rank.parameters().value(row)));
   witness.loss = result.loss;
   witness.grad_norm = result.grad_norm;
   witness.tokens = result.tokens;

@@ -15,9 +15,10 @@ struct Witness {
   // One update by plain SGD (no momentum, no decay, no clipping), so that nothing hides a factor.
   double loss = 0, grad_norm = 0;
   int64_t tokens = 0;
-  std::vector<at::Tensor> gradients;   // means over the global batch, reduced; by row of the parameter table
+  std::vector<at::Tensor> gradients;   // whole, means over the global batch; by row of the parameter table
   std::vector<at::Tensor> parameters;  // after the update
-  uint64_t state_hash = 0;             // of gradients and parameters: replicas must agree to the bit
+  uint64_t state_hash = 0;             // of gradients and parameters: all ranks must agree to the bit, on
+                                       // their replicas and on the parts that they gathered
   // The second step of the job as it stands.
   telemetry::StepRecord record;
 };

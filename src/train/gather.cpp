@@ -10,7 +10,7 @@ at::Tensor Rank::gather(const spec::ParameterRow& row, const at::Tensor& part) {
   std::vector<int64_t> shape = part.sizes().vec();
   shape.insert(shape.begin(), peers.size());
   const at::Tensor parts = at::empty(shape, part.options());
-  peers.all_gather(parts, part.contiguous()).wait();
+  peers.all_gather(parts.view({-1}), part.contiguous().view({-1})).wait();
   at::Tensor whole = at::empty(row.shape, part.options());
   for (int64_t peer = 0; peer < peers.size(); ++peer) {
     const spec::LocalPart place = spec::local_part(row, mesh_, peers.ranks()[static_cast<size_t>(peer)]);

@@ -81,9 +81,9 @@ TEST(HuggingFace, ReadsTheSliceThatIsAskedAndNothingElse) {
   const std::string name = "model.layers.1.mlp.down_proj.weight";
   const at::Tensor columns = at::zeros({16, 12});
   load_weights(folder / "out", spec::ParameterTable(model),
-               [&](const spec::ParameterRow& row) -> std::vector<Destination> {
-                 if (row.name != name) return {};
-                 return {Destination(columns, 1, 12)};
+               [&](const spec::ParameterRow& row) -> std::optional<Destination> {
+                 if (row.name != name) return std::nullopt;
+                 return Destination(columns, 1, 12);
                });
   EXPECT_TRUE(at::equal(columns, weights.at(name).narrow(1, 12, 12)));
 }

@@ -56,7 +56,7 @@ void Rank::load_or_initialize() {
   }
   checkpoint::load_weights(job_.weights, table_, [&](const spec::ParameterRow& row) {
     const spec::LocalPart part = spec::local_part(row, mesh_, number_);
-    std::vector<checkpoint::Destination> slices;
+    checkpoint::Destinations slices;
     for (const spec::IndexRun& run : part.runs)
       slices.emplace_back(parameters_->value(row).narrow(part.dim, run.local, run.size), part.dim,
                           run.global);

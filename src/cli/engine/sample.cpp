@@ -70,7 +70,7 @@ struct Loaded {
         parameters(table, mesh, run, 1),
         model(spec, {}, parameters, run, {.length = context > 0 ? context : spec.max_position_embeddings}) {
     checkpoint::load_weights(weights, table, [&](const spec::ParameterRow& row) {
-      return std::vector<checkpoint::Destination>{parameters.value(table.row(row.name))};
+      return checkpoint::Destination{parameters.value(table.row(row.name))};
     });
   }
 };

@@ -29,7 +29,7 @@ TEST(Rules, TheBatchIsAMultiple) {
 }
 
 TEST(Rules, HeadsDivide) {
-  const auto problems = problems_of("", {"layout.tensor=3"});
+  const auto problems = problems_of("", {"layout.tensor=3", "model.num_key_value_heads=2"});
   ASSERT_THAT(problems, SizeIs(4));
   EXPECT_EQ(problems[0].field, "model.num_attention_heads");
   EXPECT_THAT(problems[0].rule, HasSubstr("layout.tensor = 3"));

@@ -104,7 +104,7 @@ void check_tensor(Rules& rules) {
   divides("model.intermediate_size", model.intermediate_size,
           nearest_multiples(model.intermediate_size, tensor));
   divides("model.vocab_size", model.vocab_size,
-          nearest_multiples(model.vocab_size, tensor) + ": ids beyond the tokenizer's are never asked for");
+          nearest_multiples(model.vocab_size, tensor) + "; ids that the tokenizer never gives are allowed");
 }
 
 }  // namespace

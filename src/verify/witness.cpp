@@ -3,6 +3,8 @@
 #include "base/hash.h"
 #include "data/dataset.h"
 #include "device/ledger.h"
+#include "nn/initialize.h"
+#include "spec/mesh/local_shape.h"
 #include "spec/model/parameter_table.h"
 #include "telemetry/step_record.h"
 #include "train/rank.h"
@@ -37,6 +39,19 @@ uint64_t hash_of(const Witness& witness) {
   for (const auto* tensors : {&witness.gradients, &witness.parameters})
     for (const at::Tensor& tensor : *tensors) hash = hash64(bytes_of(tensor), hash);
   return hash;
+}
+
+// Biases start at zero and norms at one, where a bias that is added twice would not show: moves all of them
+// by small numbers that are the same in every layout.
+void move_constants(train::Rank& rank, uint64_t seed) {
+  for (const spec::ParameterRow& row : rank.table().rows()) {
+    if (row.initializer.kind != spec::Initializer::Kind::constant) continue;
+    spec::ParameterRow noise = row;
+    noise.initializer = {spec::Initializer::Kind::normal, 0.02};
+    const at::Tensor value = rank.parameters().value(row), move = at::empty_like(value);
+    nn::initialize(rank.executor(), move, noise, spec::local_part(row, rank.mesh(), rank.number()), seed);
+    value.add_(move);
+  }
 }
 
 void take_update(Witness& witness, train::Rank& rank, const train::Feed& feed) {
@@ -75,6 +90,7 @@ Witness testify(const spec::Job& job, const comm::World& world) {
   comm::Groups groups = connect(job, mesh, world);
   {
     train::Rank rank(with_plain_sgd(job), mesh, world.rank, std::move(groups), at::kCPU, clock);
+    move_constants(rank, job.training.seed);
     take_update(witness, rank, feed);
     witness.state_hash = hash_of(witness);
     groups = std::move(rank.groups());

@@ -12,7 +12,8 @@ namespace muster::verify {
 
 struct Witness {
   int64_t rank = 0;
-  // One update by plain SGD (no momentum, no decay, no clipping), so that nothing hides a factor.
+  // One update by plain SGD (no momentum, no decay, no clipping) from biases and norms off their first
+  // values, so that nothing hides a factor.
   double loss = 0, grad_norm = 0;
   int64_t tokens = 0;
   std::vector<at::Tensor> gradients;   // whole, means over the global batch; by row of the parameter table

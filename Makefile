@@ -15,7 +15,7 @@ JOBS ?= $(shell nproc)
 GPU ?= 0
 SOURCES = $(shell git ls-files --cached --others --exclude-standard 'src/*.cpp' 'src/*.h' 'tests/*.cpp' 'tests/*.h' 'bench/*.cpp')
 
-.PHONY: build configure setup test demo bench soak format check clean
+.PHONY: build build-tests configure setup test demo bench soak format check clean
 
 setup:
 	@TORCH_ROOT="$(TORCH_ROOT)" scripts/setup.sh
@@ -24,13 +24,16 @@ configure: setup
 	@BUILD="$(BUILD)" GPU="$(GPU)" scripts/configure.sh
 
 build: configure
+	@cmake --build $(BUILD) -j $(JOBS) --target muster $(if $(filter 1,$(GPU)),muster_cuda)
+
+build-tests: configure
 	@cmake --build $(BUILD) -j $(JOBS)
 
 check: setup
 	@scripts/check_rooms.py
 	@scripts/check_format.sh
 
-test: build check
+test: build-tests check
 	@scripts/test.sh $(BUILD)
 
 demo: build

@@ -31,6 +31,9 @@ std::vector<char*> pointers(const std::vector<std::string>& texts) {
   sigset_t none;
   sigemptyset(&none);
   ::sigprocmask(SIG_SETMASK, &none, nullptr);
+  // A launcher that a script started in the background has these ignored; what it passes on must arrive.
+  ::signal(SIGINT, SIG_DFL);
+  ::signal(SIGTERM, SIG_DFL);
   const int nothing = ::open("/dev/null", O_RDONLY);
   if (nothing > 0) ::dup2(nothing, 0);
   ::close_range(3, ~0U, CLOSE_RANGE_CLOEXEC);

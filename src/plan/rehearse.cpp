@@ -14,6 +14,14 @@ Json coordinates(const spec::Mesh& mesh, int64_t rank) {
   return json;
 }
 
+// ", data 3, tensor 1": the axes on which it does not stand first.
+std::string place_of(const Json& coordinate) {
+  std::string text;
+  for (const auto& [axis, at] : coordinate.items())
+    if (at != 0) text += fmt::format(", {} {}", axis, at.get<int64_t>());
+  return text;
+}
+
 void add_row(Table& table, const char* what, int64_t bytes) {
   table.add({what, format_bytes(bytes), format_exact(bytes)});
 }
@@ -83,8 +91,8 @@ std::string to_text(const Rehearsal& rehearsal) {
                   format_bytes(total.bytes)});
 
   std::string text =
-      fmt::format("rank {} of {}  {}\n\n{}\npeak at: {}\n\n", rehearsal.rank, rehearsal.world_size,
-                  rehearsal.coordinate.dump(), bytes.text(), memory.peak_at);
+      fmt::format("rank {} of {}{}\n\n{}\npeak at: {}\n\n", rehearsal.rank, rehearsal.world_size,
+                  place_of(rehearsal.coordinate), bytes.text(), memory.peak_at);
   text += rehearsal.record.messages.empty() ? std::string("no messages: every axis has one rank\n")
                                             : messages.text();
   text += fmt::format(

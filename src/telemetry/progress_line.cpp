@@ -23,6 +23,11 @@ std::string speed_text(double tokens_per_second) {
   return whole ? format_exact(std::llround(tokens_per_second)) : fmt::format("{:.1f}", tokens_per_second);
 }
 
+// An estimate is good to a second at best.
+std::string whole_seconds(double seconds) {
+  return seconds < 60 ? fmt::format("{:.0f} s", seconds) : format_seconds(seconds);
+}
+
 }  // namespace
 
 std::string progress_line(const StepMetrics& metrics, const Progress& progress) {
@@ -32,7 +37,7 @@ std::string progress_line(const StepMetrics& metrics, const Progress& progress) 
                   metrics.step, steps.size(), steps, metrics.loss, metrics.grad_norm, metrics.learning_rate,
                   speed_text(metrics.tokens_per_second), mfu_text(metrics.mfu),
                   memory_text(metrics.peak_bytes, progress.rehearsed_peak_bytes));
-  if (progress.seconds_left) line += fmt::format("  left {:>6}", format_seconds(*progress.seconds_left));
+  if (progress.seconds_left) line += fmt::format("  left {:>6}", whole_seconds(*progress.seconds_left));
   if (metrics.validation_loss) line += fmt::format("  validation {:.4f}", *metrics.validation_loss);
   if (metrics.skipped) line += "  update skipped: the gradient is not finite";
   return line;

@@ -29,6 +29,8 @@ void save_final_weights(Rank& rank, const spec::Job& job, const RunFolder& folde
   };
   checkpoint::save_weights(folder.weights(), job.model, rank.executor().dtype(), whole);
   agree_on_row(rank, kDone);
+  if (fs::is_regular_file(job.data.tokenizer))
+    fs::copy_file(job.data.tokenizer, folder.weights() / "tokenizer.json");
 }
 
 void hand_over_weights(Rank& rank) {

@@ -7,7 +7,7 @@ namespace muster::train {
 RunFolder choose_run_folder(const std::string& asked, const spec::Job& job) {
   if (!asked.empty()) {
     const RunFolder folder{asked};
-    if (fs::exists(folder.job()) || fs::exists(folder.metrics()))
+    if (fs::exists(folder.metrics()))
       throw UserError({"--run", asked, "must be a new folder, and this one holds a run",
                        "name another, or remove it first"});
     return folder;

@@ -15,8 +15,8 @@ struct RunFolder {
   fs::path weights() const { return path / "weights"; }  // a Hugging Face folder, written at the end
 };
 
-// `asked` empty: a new folder runs/<job name>-<number>. A folder that already holds a run is refused
-// (UserError).
+// `asked` empty: a new folder runs/<job name>-<number>. A folder that already holds steps of a run is refused
+// (UserError); one whose run never came to its first step may be used again.
 RunFolder choose_run_folder(const std::string& asked, const spec::Job& job);
 // Makes the folder and writes the effective job into it.
 void create(const RunFolder& folder, const spec::Job& job);

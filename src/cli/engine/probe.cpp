@@ -27,6 +27,7 @@ int measure(std::string to, bool json) {
     throw UserError({"--to", "", "is needed: neither HOME nor XDG_CONFIG_HOME says where settings stand",
                      "name the file to write"});
   const Log log;
+  log.info("measuring, about ten seconds on an idle machine");
   const spec::Hardware hardware = plan::probe([&](const std::string& line) { log.info("{}", line); });
   fs::create_directories(fs::absolute(to).parent_path());
   write_text(to, plan::to_toml(hardware));

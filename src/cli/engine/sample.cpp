@@ -35,6 +35,9 @@ struct Source {
 };
 
 Source find_source(const Options& options) {
+  if (!fs::is_directory(options.source))
+    throw UserError({"RUN", options.source, "is not a folder",
+                     "name a run's folder, or one with config.json and weights"});
   const train::RunFolder run{options.source};
   Source source{run.path, options.tokenizer, options.context};
   if (fs::exists(run.job())) {

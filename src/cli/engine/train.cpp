@@ -20,8 +20,8 @@ constexpr const char* kHelp =
     "Trains a job and writes a run folder: metrics.jsonl, TensorBoard events, weights, report.html.\n\n"
     "  muster train job.toml                              one process\n"
     "  muster train job.toml --procs 2 --run runs/first   two data-parallel processes on this host\n"
-    "  torchrun --nproc-per-node 2 --no-python muster train job.toml\n"
-    "  srun muster train job.toml";
+    "  torchrun --nproc-per-node 2 --no-python muster train job.toml --run runs/first\n"
+    "  srun muster train job.toml --run runs/first";
 
 // Rank 0 writes the weights when the others have ended.
 constexpr std::chrono::minutes kFinishGrace{30};
@@ -97,8 +97,9 @@ int train_one_of_many(const Options& options, spec::Job& job, const comm::World&
   if (!ours && options.run.empty())
     throw UserError(
         {"--run", "", "is needed when torchrun or srun start the ranks", "name the run's folder"});
+  // Rank 0 makes the folder, so it alone can tell whether it was new.
   const train::RunFolder folder =
-      ours ? train::RunFolder{options.run} : train::choose_run_folder(options.run, job);
+      ours || world.rank != 0 ? train::RunFolder{options.run} : train::choose_run_folder(options.run, job);
   if (ours) {
     spec::resolve_layout(job, world.size);
   } else {

@@ -11,6 +11,7 @@
 #include "cli/front/verbs.h"
 #include "cli/job_options.h"
 #include "cli/verb.h"
+#include "data/dataset.h"
 #include "spec/config/value.h"
 #include "spec/mesh/mesh.h"
 #include "spec/model/parameter_table.h"
@@ -104,7 +105,10 @@ int run(const Options& options) {
   if (options.keys) return fmt::print("{}", spec::keys_markdown()), 0;
   if (options.presets) return print_presets();
   spec::Job job = options.job.load();
-  resolve_layout(job, world_size(options, job.layout));
+  Problems problems;
+  problems.gather([&] { resolve_layout(job, world_size(options, job.layout)); });
+  if (!job.data.path.empty() || !job.data.sources.empty()) data::check(job, problems);
+  problems.throw_if_any();
   const spec::Mesh mesh = make_mesh(job.layout);
   if (options.job.json)
     fmt::print("{}\n", as_json(job, mesh).dump());

@@ -4,6 +4,7 @@
 #include <CLI/CLI.hpp>
 #include <optional>
 
+#include "base/error.h"
 #include "base/json.h"
 #include "cli/front/verbs.h"
 #include "cli/job_options.h"
@@ -22,6 +23,9 @@ std::optional<telemetry::RunSummary> read_summary(const fs::path& run) {
 }
 
 int run(const fs::path& folder, bool json) {
+  if (!fs::exists(folder / "job.toml"))
+    throw UserError({"RUN", folder.string(), "is not the folder of a run: it has no job.toml",
+                     "name the folder that `muster train --run` wrote"});
   const fs::path file = report::write_report(folder);
   const auto summary = read_summary(folder);
   if (json) {

@@ -29,13 +29,14 @@ void check_tied_head(const WeightMatch& match) {
                      "set model.tie_word_embeddings = false, or remove the tensor"});
 }
 
-void load_weights(const fs::path& path, const spec::ParameterTable& table, const DestinationOf& destination) {
+void load_weights(const fs::path& path, const spec::ParameterTable& table,
+                  const DestinationsOf& destinations) {
   const WeightFiles files(path);
   const WeightMatch match = match_weights(files, expected_tensors(table));
   check_tied_head(match);
   for (size_t i = 0; i < match.found.size(); ++i)
-    if (const std::optional<Destination> to = destination(table.rows()[i]))
-      read_tensor(*match.found[i].file, *match.found[i].tensor, *to);
+    for (const Destination& to : destinations(table.rows()[i]))
+      read_tensor(*match.found[i].file, *match.found[i].tensor, to);
 }
 
 }  // namespace muster::checkpoint

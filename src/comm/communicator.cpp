@@ -1,5 +1,7 @@
 #include "comm/communicator.h"
 
+#include <ATen/ops/from_blob.h>
+
 #include "base/error.h"
 #include "comm/pending.h"
 #include "comm/state.h"
@@ -41,6 +43,13 @@ void check_pair(const char* op, const at::Tensor& whole, const at::Tensor& part,
                describe(whole), describe(part));
   MUSTER_CHECK(whole.scalar_type() == part.scalar_type() && whole.numel() == size * part.numel(),
                "{} among {}: {} is not {} times {}", op, size, describe(whole), size, describe(part));
+}
+
+// The same memory, not owned: a backend's thread may let go of a tensor some time after its work is done, and
+// the caller's memory must end where the caller's code says (the memory of a step is compared event by
+// event).
+at::Tensor borrowed(const at::Tensor& tensor) {
+  return tensor.is_cpu() ? at::from_blob(tensor.data_ptr(), tensor.sizes(), tensor.options()) : tensor;
 }
 
 bool is_half(const at::Tensor& tensor) {
@@ -94,12 +103,15 @@ const std::vector<int64_t>& Communicator::ranks() const {
 
 Pending Communicator::all_reduce(at::Tensor tensor, Reduce op, Site site) {
   if (!state_->backend) return {};
-  return state_->issue(call_over("all_reduce", to_string(op), tensor, site), [&](c10d::Backend& backend) {
-    c10d::AllreduceOptions options;
-    options.reduceOp = to_c10d(op);
-    std::vector<at::Tensor> tensors{tensor};
-    return backend.allreduce(tensors, options);
-  });
+  Pending pending =
+      state_->issue(call_over("all_reduce", to_string(op), tensor, site), [&](c10d::Backend& backend) {
+        c10d::AllreduceOptions options;
+        options.reduceOp = to_c10d(op);
+        std::vector<at::Tensor> tensors{borrowed(tensor)};
+        return backend.allreduce(tensors, options);
+      });
+  pending.keep(std::move(tensor));
+  return pending;
 }
 
 Pending Communicator::all_gather(at::Tensor out, at::Tensor in, Site site) {

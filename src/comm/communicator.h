@@ -46,6 +46,8 @@ class Pending {
   Pending& operator=(Pending&&) noexcept;
   void wait();
   bool done() const;
+  // Holds memory that the backend only borrows until the collective is over, waited for or not.
+  void keep(at::Tensor borrowed);
   struct State;
   explicit Pending(std::unique_ptr<State> state);
 

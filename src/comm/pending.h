@@ -36,6 +36,9 @@ struct Pending::State {
   std::function<void()> finish;
   MessageLine line;
   bool waited = false;
+  at::Tensor lent;
+  // Never waited for: an error is under way, and the backend may still be writing.
+  ~State();
 };
 
 }  // namespace muster::comm

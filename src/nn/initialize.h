@@ -2,11 +2,12 @@
 // from the same bits (CASES B013).
 #pragma once
 #include "nn/executor.h"
-#include "spec/model/parameter_table.h"
+#include "spec/mesh/local_shape.h"
 
 namespace muster::nn {
 
-// Fills `value`, the whole of a logical parameter. fp64 holds the fp32 numbers.
-void initialize(Executor& run, at::Tensor value, const spec::ParameterRow& row, uint64_t seed);
+// Fills `value`, this part of a logical parameter. fp64 holds the fp32 numbers.
+void initialize(Executor& run, at::Tensor value, const spec::ParameterRow& row, const spec::LocalPart& part,
+                uint64_t seed);
 
 }  // namespace muster::nn

@@ -33,7 +33,7 @@ MicroBatch micro_batch(const Case& c, at::Device device, int64_t which) {
 StepRecord record_step(const Case& c, at::Device device) {
   Rig rig(c.model, c.options, device, c.dtype);
   for (const spec::ParameterRow& row : rig.table.rows())
-    initialize(rig.run, rig.parameters.value(row), row, 1);
+    initialize(rig.run, rig.parameters.value(row), row, spec::local_part(row, rig.mesh, 0), 1);
   const at::Tensor loss = rig.run.empty({1}, Category::other, at::kDouble);
   loss.zero_();
   std::vector<MicroBatch> batches;

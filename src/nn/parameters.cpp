@@ -28,7 +28,7 @@ ParameterStore::ParameterStore(const spec::ParameterTable& table, const spec::Me
   for (int64_t elements : unit_elements) unit_values_.push_back(run.empty({elements}, Category::parameters));
   make_buckets(run, unit_elements, bucket_bytes);
   make_views(mesh);
-  make_segments();
+  make_segments(mesh);
 }
 
 void ParameterStore::make_buckets(const Executor& run, const std::vector<int64_t>& unit_elements,
@@ -64,17 +64,19 @@ void ParameterStore::make_views(const spec::Mesh& mesh) {
   }
 }
 
-void ParameterStore::make_segments() {
+void ParameterStore::make_segments(const spec::Mesh& mesh) {
   const auto& rows = table_->rows();
+  const auto is_split = [&](size_t row) { return spec::is_split(rows[row], mesh, spec::Axis::tensor); };
   for (size_t first = 0; first < rows.size();) {
     size_t last = first;
     int64_t elements = 0;
     while (last < rows.size() && rows[last].unit == rows[first].unit &&
-           rows[last].is_matrix == rows[first].is_matrix)
+           rows[last].is_matrix == rows[first].is_matrix && is_split(last) == is_split(first))
       elements += views_[last++].value.numel();
     const auto unit = static_cast<size_t>(rows[first].unit);
     segments_.push_back({unit_values_[unit].narrow(0, offsets_[first], elements),
-                         unit_gradients_[unit].narrow(0, offsets_[first], elements), rows[first].is_matrix});
+                         unit_gradients_[unit].narrow(0, offsets_[first], elements), rows[first].is_matrix,
+                         is_split(first)});
     first = last;
   }
 }

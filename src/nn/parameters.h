@@ -19,10 +19,11 @@ struct Bucket {
   at::Tensor gradient;
 };
 
-// A run of neighbouring parameters that the optimizer treats alike.
+// A run of neighbouring parameters that the update treats alike.
 struct Segment {
   at::Tensor value, gradient;
   bool is_matrix = false;
+  bool is_split = false;  // over the tensor axis; else every rank of it holds the same
 };
 
 class ParameterStore {
@@ -56,7 +57,7 @@ class ParameterStore {
   Weight* weight_of(size_t first, size_t count);
   void make_buckets(const Executor& run, const std::vector<int64_t>& unit_elements, int64_t bucket_bytes);
   void make_views(const spec::Mesh& mesh);
-  void make_segments();
+  void make_segments(const spec::Mesh& mesh);
 
   const spec::ParameterTable* table_;
   std::vector<at::Tensor> unit_values_, unit_gradients_;

@@ -51,10 +51,13 @@ std::string layer_name(int64_t layer, const char* half) {
 
 }  // namespace
 
-Transformer::Transformer(const spec::ModelSpec& model, const spec::Mesh& mesh, ParameterStore& parameters,
+Transformer::Transformer(const spec::ModelSpec& model, TensorGroup group, ParameterStore& parameters,
                          Executor& run, Options options)
-    : model_(model), options_(options), rotary_(make_rotary_table(run, model, options.length)) {
-  const int64_t tensor = mesh.size(spec::Axis::tensor), last = model.num_hidden_layers + 1;
+    : model_(model),
+      group_(group),
+      options_(options),
+      rotary_(make_rotary_table(run, model, options.length)) {
+  const int64_t tensor = group.size(), last = model.num_hidden_layers + 1;
   const HeadShape heads{model.num_attention_heads / tensor, model.num_key_value_heads / tensor,
                         model.head_dim};
   const auto activation =
@@ -62,8 +65,9 @@ Transformer::Transformer(const spec::ModelSpec& model, const spec::Mesh& mesh, P
   token_ = parameters.weight(0, {Role::token_embedding});
   position_ = parameters.weight(0, {Role::position_embedding});
   for (int64_t unit = 1; unit < last; ++unit) {
-    attention_.emplace_back(attention_parameters(parameters, unit, model), heads);
-    mlp_.emplace_back(mlp_parameters(parameters, unit, model), activation, model.intermediate_size / tensor);
+    attention_.emplace_back(attention_parameters(parameters, unit, model), heads, group);
+    mlp_.emplace_back(mlp_parameters(parameters, unit, model), activation, model.intermediate_size / tensor,
+                      group);
   }
   final_norm_ = norm_of(parameters, last, model, 0);
   head_ = parameters.weight(last, {Role::head});
@@ -85,7 +89,7 @@ const RotaryTable& Transformer::rotary_for(Executor& run, int64_t length) {
 at::Tensor Transformer::embedded(Executor& run, const MicroBatch& batch, bool training) {
   run.set_place("embeddings");
   const at::Tensor x_NH = run.empty({batch.ids_N.size(0), model_.hidden_size}, Category::activations);
-  embed(run, x_NH, batch.ids_N, *token_, position_, batch.length);
+  embed(run, group_, x_NH, batch.ids_N, *token_, position_, batch.length);
   const Dropout dropout = dropout_at("embeddings", 0, batch, training);
   if (dropout.probability > 0) drop(run, x_NH, x_NH, dropout);
   return x_NH;
@@ -122,7 +126,7 @@ Transformer::Saved Transformer::forward(Executor& run, const MicroBatch& batch, 
   const int64_t chunk =
       loss_chunk_rows(normed_NH.size(0), head_->value.size(0), static_cast<int64_t>(normed_NH.element_size()),
                       options_.loss_chunk_tokens);
-  linear_cross_entropy(run, loss_sum, saved.dnormed_NH, normed_NH, *head_, batch.targets_N, chunk);
+  linear_cross_entropy(run, group_, loss_sum, saved.dnormed_NH, normed_NH, *head_, batch.targets_N, chunk);
   return saved;
 }
 
@@ -150,7 +154,7 @@ void Transformer::backward(Executor& run, const MicroBatch& batch, Saved& saved,
   run.set_place("embeddings");
   const Dropout dropout = dropout_at("embeddings", 0, batch, true);
   if (dropout.probability > 0) drop(run, d_NH, d_NH, dropout);
-  embed_backward(run, d_NH, batch.ids_N, *token_, position_, batch.length);
+  embed_backward(run, group_, d_NH, batch.ids_N, *token_, position_, batch.length);
   unit_done(0);
 }
 
@@ -164,10 +168,11 @@ void Transformer::evaluate(Executor& run, const MicroBatch& batch, at::Tensor lo
   const int64_t chunk =
       loss_chunk_rows(normed_NH.size(0), head_->value.size(0), static_cast<int64_t>(normed_NH.element_size()),
                       options_.loss_chunk_tokens);
-  linear_cross_entropy(run, loss_sum, {}, normed_NH, *head_, batch.targets_N, chunk);
+  linear_cross_entropy(run, group_, loss_sum, {}, normed_NH, *head_, batch.targets_N, chunk);
 }
 
 at::Tensor Transformer::next_token_logits(Executor& run, const at::Tensor& ids_N) {
+  MUSTER_CHECK(!group_.is_split(), "logits of one rank among {}", group_.size());
   run.set_phase("sample");
   const MicroBatch batch{ids_N, {}, ids_N.size(0)};
   const at::Tensor x_NH = through_blocks(run, batch, /*training=*/false, nullptr);

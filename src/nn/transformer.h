@@ -1,6 +1,6 @@
 // The decoder as one stage: embeddings, blocks, final norm and the loss over the vocabulary, for every
-// family. Forward and backward are explicit: what is kept, where it dies and when a unit's gradients are
-// complete is read off the code, and is the same on `meta`.
+// family, whole or shared by a tensor group. Forward and backward are explicit: what is kept, where it dies
+// and when a unit's gradients are complete is read off the code, and is the same on `meta`.
 #pragma once
 #include <functional>
 #include <vector>
@@ -9,6 +9,7 @@
 #include "nn/layers/mlp.h"
 #include "nn/parameters.h"
 #include "nn/rotary.h"
+#include "nn/tensor_group.h"
 
 namespace muster::nn {
 
@@ -28,7 +29,8 @@ class Transformer {
     int64_t loss_chunk_tokens = 0;  // 0: chosen
     int64_t length = 0;             // of a training sequence
   };
-  Transformer(const spec::ModelSpec& model, const spec::Mesh& mesh, ParameterStore& parameters, Executor& run,
+  // `parameters` are this rank's parts of a model that `group` shares.
+  Transformer(const spec::ModelSpec& model, TensorGroup group, ParameterStore& parameters, Executor& run,
               Options options);
 
   // What a micro-batch leaves between forward and backward.
@@ -47,7 +49,7 @@ class Transformer {
                 const std::function<void(int64_t)>& unit_done);
   // The loss alone, without dropout: nothing is kept and no gradient is touched.
   void evaluate(Executor& run, const MicroBatch& batch, at::Tensor loss_sum);
-  // Logits of the last position of one sequence [1, V].
+  // Logits of the last position of one sequence [1, V]. For a rank alone.
   at::Tensor next_token_logits(Executor& run, const at::Tensor& ids_N);
 
  private:
@@ -58,6 +60,7 @@ class Transformer {
   const RotaryTable& rotary_for(Executor& run, int64_t length);
 
   spec::ModelSpec model_;
+  TensorGroup group_;
   Options options_;
   RotaryTable rotary_;
   Weight* token_ = nullptr;

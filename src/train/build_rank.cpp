@@ -2,6 +2,7 @@
 #include "base/units.h"
 #include "checkpoint/hugging_face.h"
 #include "nn/initialize.h"
+#include "spec/mesh/local_shape.h"
 #include "train/rank.h"
 
 namespace muster::train {
@@ -35,7 +36,8 @@ Rank::Rank(const spec::Job& job, const spec::Mesh& mesh, int64_t rank, comm::Gro
   // The same first bits in every layout.
   load_or_initialize();
   // Layers over views of those buffers.
-  model_ = std::make_unique<nn::Transformer>(job.model, mesh_, *parameters_, run_, model_options(job));
+  model_ =
+      std::make_unique<nn::Transformer>(job.model, tensor_group(), *parameters_, run_, model_options(job));
   // State beside each parameter, and the way its gradient is summed.
   optimizer_ = std::make_unique<Optimizer>(job.optimizer, *parameters_, run_);
   reducer_ = std::make_unique<Reducer>(*parameters_, groups_.on(spec::Axis::data));
@@ -48,11 +50,17 @@ void Rank::load_or_initialize() {
   if (run_.is_meta()) return;
   if (job_.weights.empty()) {
     for (const spec::ParameterRow& row : table_.rows())
-      nn::initialize(run_, parameters_->value(row), row, job_.training.seed);
+      nn::initialize(run_, parameters_->value(row), row, spec::local_part(row, mesh_, number_),
+                     job_.training.seed);
     return;
   }
   checkpoint::load_weights(job_.weights, table_, [&](const spec::ParameterRow& row) {
-    return checkpoint::Destination{parameters_->value(row)};
+    const spec::LocalPart part = spec::local_part(row, mesh_, number_);
+    checkpoint::Destinations slices;
+    for (const spec::IndexRun& run : part.runs)
+      slices.emplace_back(parameters_->value(row).narrow(part.dim, run.local, run.size), part.dim,
+                          run.global);
+    return slices;
   });
 }
 

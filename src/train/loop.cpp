@@ -2,8 +2,8 @@
 
 #include <cstring>
 
-#include "checkpoint/hugging_face.h"
 #include "train/checkpoints.h"
+#include "train/final_weights.h"
 #include "train/reporter.h"
 
 namespace muster::train {
@@ -30,31 +30,6 @@ telemetry::StepMetrics to_metrics(const StepResult& result, const spec::Job& job
   m.data_wait_seconds = result.data_wait_seconds;
   m.exposed_communication_seconds = result.exposed_communication_seconds;
   return m;
-}
-
-// What earlier ends of a resumed run left: half-written folders go at once, the last weights when the new
-// ones are there.
-fs::path set_aside_weights(const RunFolder& folder) {
-  const std::vector<fs::directory_entry> entries(fs::directory_iterator(folder.path), {});
-  for (const fs::directory_entry& entry : entries)
-    if (entry.path().filename().string().starts_with("weights.new-")) fs::remove_all(entry.path());
-  const fs::path old = folder.path / "weights.old";
-  if (fs::exists(folder.weights())) {
-    fs::remove_all(old);
-    fs::rename(folder.weights(), old);
-  }
-  return old;
-}
-
-void save_final_weights(Rank& rank, const spec::Job& job, const RunFolder& folder) {
-  const fs::path old = set_aside_weights(folder);
-  checkpoint::save_weights(folder.weights(), job.model, rank.executor().dtype(),
-                           [&](const spec::ParameterRow& row) {
-                             return rank.parameters().value(rank.table().row(row.name)).cpu();
-                           });
-  if (fs::is_regular_file(job.data.tokenizer))
-    fs::copy_file(job.data.tokenizer, folder.weights() / "tokenizer.json");
-  fs::remove_all(old);
 }
 
 // Steps that were written beyond the one that the run goes on from will be written again.
@@ -125,10 +100,8 @@ telemetry::RunSummary train(Rank& rank, const spec::Job& job, const data::Datase
 
   if (options.observe) options.observe("save", job.training.steps, 0);
   telemetry::RunSummary summary;
-  if (reporter) {
-    if (stop_signal == 0) save_final_weights(rank, job, *options.folder);
-    summary = reporter->finish(measured, exit_reason, stop_signal);
-  }
+  if (stop_signal == 0) reporter ? save_final_weights(rank, job, *options.folder) : hand_over_weights(rank);
+  if (reporter) summary = reporter->finish(measured, exit_reason, stop_signal);
   summary.stopped_by_signal = stop_signal;
   return summary;
 }

@@ -44,6 +44,9 @@ class Rank {
   const Optimizer& optimizer() const { return *optimizer_; }
   Optimizer& optimizer() { return *optimizer_; }
   comm::Groups& groups() { return groups_; }
+  // The whole of a logical tensor, of which `part` is what this rank holds of `row`. Collective over the
+  // tensor axis.
+  at::Tensor gather(const spec::ParameterRow& row, const at::Tensor& part);
 
   // While it lives, operators, messages and memory are written into `record`.
   class Recording {
@@ -60,6 +63,7 @@ class Rank {
  private:
   struct InFlight;
   void load_or_initialize();
+  nn::TensorGroup tensor_group() { return nn::TensorGroup(groups_.on(spec::Axis::tensor)); }
   void forward(const Feed& feed, const schedule::Action& action, InFlight& flight);
   void backward(const schedule::Action& action, InFlight& flight);
 

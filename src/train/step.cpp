@@ -54,8 +54,8 @@ StepResult Rank::run_step(const Feed& feed, int64_t step, const PhaseObserver& o
         run_.set_phase("update");
         run_.set_place("update");
         static_cast<UpdateResult&>(result) =
-            ordered_update(run_, *parameters_, flight.totals, *optimizer_, result.learning_rate,
-                           job_.optimizer.gradient_clip);
+            ordered_update(run_, tensor_group(), *parameters_, flight.totals, *optimizer_,
+                           result.learning_rate, job_.optimizer.gradient_clip);
         break;
     }
     if (run_.record()) run_.record()->spans.push_back(span_of(action, start, run_.clock().seconds() - start));

@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "base/error.h"
+#include "nn/ops/norm_of_gradient.h"
 #include "nn/rig.h"
 #include "train/optim/learning_rate.h"
 #include "train/optim/update.h"
@@ -56,7 +57,7 @@ struct Step {
     totals.start(run);
     for (int64_t unit = table.units() - 1; unit >= 0; --unit) reducer.unit_done(unit);
     reducer.finish();
-    return ordered_update(run, parameters, totals, optimizer, /*learning_rate=*/1, clip);
+    return ordered_update(run, {}, parameters, totals, optimizer, /*learning_rate=*/1, clip);
   }
   at::Tensor first_gradient() { return parameters.gradient(table.rows()[0]).view(-1); }
   at::Tensor first_value() { return parameters.value(table.rows()[0]).view(-1); }
@@ -70,8 +71,13 @@ struct Step {
   Totals totals;
 };
 
-// Runs `body` as each of `size` data-parallel ranks, each a thread, over Gloo.
-void as_ranks(int64_t size, const std::function<void(comm::Communicator&)>& body) {
+spec::Mesh tensor_mesh(int64_t size) {
+  return {{1, size, 1, 1, 1}, data_mesh(1).order()};
+}
+
+// Runs `body` as each of the ranks of a mesh of one axis, each a thread, over Gloo.
+void as_ranks(const spec::Mesh& mesh, spec::Axis axis, const std::function<void(comm::Communicator&)>& body) {
+  const int64_t size = mesh.world_size();
   char path[] = "/tmp/muster-update-test-XXXXXX";
   close(mkstemp(path));
   std::vector<std::thread> threads;
@@ -81,11 +87,15 @@ void as_ranks(int64_t size, const std::function<void(comm::Communicator&)>& body
       world.rank = world.local_rank = rank;
       world.size = world.local_size = size;
       world.store_file = path;
-      comm::Groups groups = comm::connect(data_mesh(size), world, "cpu", 20s, {20s});
-      body(groups.on(spec::Axis::data));
+      comm::Groups groups = comm::connect(mesh, world, "cpu", 20s, {20s});
+      body(groups.on(axis));
     });
   for (std::thread& thread : threads) thread.join();
   unlink(path);
+}
+
+void as_ranks(int64_t size, const std::function<void(comm::Communicator&)>& body) {
+  as_ranks(data_mesh(size), spec::Axis::data, body);
 }
 
 // A rank alone.
@@ -148,6 +158,25 @@ TEST(OrderedUpdate, B005_NormIsTheSameForEveryNumberOfReplicas) {
       if (data.rank() == size - 1) step.first_gradient()[7] = 4;
       step.totals.add_tokens(data.rank() == 0 ? 0 : -1);  // one token in all
       EXPECT_NEAR(step.finish().grad_norm, 5.0, 1e-12);
+    });
+}
+
+// A split weight whose whole gradient has the square sum 9, a norm's weight that all ranks hold with 16.
+TEST(OrderedUpdate, B005_NormIsTheSameForEveryTensorGroup) {
+  spec::ModelSpec model = nn::small_model(spec::Family::llama);
+  model.vocab_size = 40;
+  model.num_key_value_heads = 4;
+  const spec::ParameterTable table(model);
+  for (int64_t size : {1, 2, 4})
+    as_ranks(tensor_mesh(size), spec::Axis::tensor, [&](comm::Communicator& peers) {
+      const Clock clock;
+      nn::Executor run(at::kCPU, at::kFloat, clock);
+      nn::ParameterStore parameters(table, tensor_mesh(size), run, 1);
+      for (const nn::Bucket& bucket : parameters.buckets()) bucket.gradient.zero_();
+      const auto first = [&](const char* name) { return parameters.gradient(table.row(name)).view(-1)[0]; };
+      first("model.layers.0.self_attn.q_proj.weight").fill_(3 / std::sqrt(static_cast<double>(size)));
+      first("model.layers.1.input_layernorm.weight").fill_(4);
+      EXPECT_NEAR(std::sqrt(nn::sum_of_squares(run, nn::TensorGroup(peers), parameters)), 5.0, 1e-6);
     });
 }
 

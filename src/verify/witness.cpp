@@ -3,6 +3,8 @@
 #include "base/hash.h"
 #include "data/dataset.h"
 #include "device/ledger.h"
+#include "nn/initialize.h"
+#include "spec/mesh/local_shape.h"
 #include "spec/model/parameter_table.h"
 #include "telemetry/step_record.h"
 #include "train/rank.h"
@@ -39,16 +41,31 @@ uint64_t hash_of(const Witness& witness) {
   return hash;
 }
 
+// Biases start at zero and norms at one, where a bias that is added twice would not show: moves all of them
+// by small numbers that are the same in every layout.
+void move_constants(train::Rank& rank, uint64_t seed) {
+  for (const spec::ParameterRow& row : rank.table().rows()) {
+    if (row.initializer.kind != spec::Initializer::Kind::constant) continue;
+    spec::ParameterRow noise = row;
+    noise.initializer = {spec::Initializer::Kind::normal, 0.02};
+    const at::Tensor value = rank.parameters().value(row), move = at::empty_like(value);
+    nn::initialize(rank.executor(), move, noise, spec::local_part(row, rank.mesh(), rank.number()), seed);
+    value.add_(move);
+  }
+}
+
 void take_update(Witness& witness, train::Rank& rank, const train::Feed& feed) {
-  const auto copy = [&](const at::Tensor& tensor) { return tensor.detach().cpu().clone(); };
+  const auto whole = [&](const spec::ParameterRow& row, const at::Tensor& part) {
+    return rank.gather(row, part).detach().cpu().clone();
+  };
   const train::StepResult result = rank.run_step(feed, 1, [&](const char* phase, int64_t, int64_t) {
     if (std::string_view(phase) != "update") return;
     for (const spec::ParameterRow& row : rank.table().rows())
-      witness.gradients.push_back(copy(rank.parameters().gradient(row)));
+      witness.gradients.push_back(whole(row, rank.parameters().gradient(row)));
   });
   for (at::Tensor& gradient : witness.gradients) gradient.div_(static_cast<double>(result.tokens));
   for (const spec::ParameterRow& row : rank.table().rows())
-    witness.parameters.push_back(copy(rank.parameters().value(row)));
+    witness.parameters.push_back(whole(row, rank.parameters().value(row)));
   witness.loss = result.loss;
   witness.grad_norm = result.grad_norm;
   witness.tokens = result.tokens;
@@ -73,6 +90,7 @@ Witness testify(const spec::Job& job, const comm::World& world) {
   comm::Groups groups = connect(job, mesh, world);
   {
     train::Rank rank(with_plain_sgd(job), mesh, world.rank, std::move(groups), at::kCPU, clock);
+    move_constants(rank, job.training.seed);
     take_update(witness, rank, feed);
     witness.state_hash = hash_of(witness);
     groups = std::move(rank.groups());

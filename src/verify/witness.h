@@ -12,13 +12,14 @@ namespace muster::verify {
 
 struct Witness {
   int64_t rank = 0;
-  // One update by plain SGD (no momentum, no decay, no clipping), so that nothing hides a factor.
+  // One update by plain SGD (no momentum, no decay, no clipping) from biases and norms off their first
+  // values, so that nothing hides a factor.
   double loss = 0, grad_norm = 0;
   int64_t tokens = 0;
-  std::vector<at::Tensor> gradients;   // means over the global batch, reduced; by row of the parameter table
+  std::vector<at::Tensor> gradients;   // whole, means over the global batch; by row of the parameter table
   std::vector<at::Tensor> parameters;  // after the update
-  uint64_t state_hash =
-      0;  // of these and of the parameters after the job's own two steps: replicas must agree
+  uint64_t state_hash = 0;  // of these, and of the parameters after the job's own two steps: all ranks
+                            // must agree to the bit, on their replicas and on gathered parts
   // The second step of the job as it stands.
   telemetry::StepRecord record;
 };

@@ -87,7 +87,8 @@ std::vector<verify::Check> prove(const spec::Job& job, const std::vector<verify:
 
 int verify_here(const Options& options, spec::Job& job) {
   const Log log;
-  const int64_t procs = options.procs > 0 ? options.procs : std::max<int64_t>(1, job.layout.data);
+  const int64_t procs =
+      options.procs > 0 ? options.procs : std::max<int64_t>(1, job.layout.data) * job.layout.tensor;
   train::check(job, procs);
   data::prepare(job, log);
   const TemporaryFolder folder;

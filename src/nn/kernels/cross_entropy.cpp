@@ -80,6 +80,46 @@ void cross_entropy(T* logits, double* losses, const int32_t* targets, int64_t ro
   });
 }
 
+template <class T>
+void largest_logit(T* most, const T* logits, int64_t rows, int64_t size) {
+  over_rows(rows, size, [=](int64_t begin, int64_t end) {
+    for (int64_t row = begin; row < end; ++row) most[row] = largest(logits + row * size, size);
+  });
+}
+
+template <class T>
+void exp_sums(T* logits, double* sums, double* picked, const T* most, const int32_t* targets, int64_t rows,
+              int64_t size, int64_t first_id, bool gradient) {
+  over_rows(rows, size, [=](int64_t begin, int64_t end) {
+    for (int64_t row = begin; row < end; ++row) {
+      T* logit = logits + row * size;
+      const int64_t target = targets[row] - first_id;
+      picked[row] =
+          targets[row] >= 0 && target >= 0 && target < size ? static_cast<double>(logit[target]) : 0;
+      sums[row] = exp_row(logit, size, most[row], gradient);
+    }
+  });
+}
+
+template <class T>
+void split_cross_entropy(T* exps, double* losses, const double* sums, const double* picked, const T* most,
+                         const int32_t* targets, int64_t rows, int64_t size, int64_t first_id,
+                         bool gradient) {
+  over_rows(rows, size, [=](int64_t begin, int64_t end) {
+    for (int64_t row = begin; row < end; ++row) {
+      const bool counted = targets[row] >= 0;
+      losses[row] = counted ? std::log(sums[row]) + static_cast<double>(most[row]) - picked[row] : 0;
+      if (!gradient) continue;
+      const int64_t target = targets[row] - first_id;
+      scale_row(exps + row * size, size, counted ? static_cast<T>(1 / sums[row]) : T(0));
+      if (counted && target >= 0 && target < size) exps[row * size + target] -= T(1);
+    }
+  });
+}
+
 MUSTER_INSTANTIATE(cross_entropy);
+MUSTER_INSTANTIATE(largest_logit);
+MUSTER_INSTANTIATE(exp_sums);
+MUSTER_INSTANTIATE(split_cross_entropy);
 
 }  // namespace muster::nn::kernels

@@ -36,6 +36,68 @@ TYPED_TEST(CrossEntropyKernel, LossAndGradient) {
     });
 }
 
+// The three steps over a split vocabulary, the ranks' parts joined as messages join them.
+template <class T>
+void split_in_parts(Tensors& t, int64_t parts, bool gradient) {
+  const at::Tensor targets = t[2];
+  const int64_t rows = t[0].size(0), size = t[0].size(1) / parts;
+  const auto logits = t[0].chunk(parts, 1);
+  Tensors mine;
+  at::Tensor most = at::full({rows}, -std::numeric_limits<double>::infinity(), kType<T>);
+  for (const at::Tensor& part : logits) {
+    mine.push_back(part.contiguous());
+    const at::Tensor here = at::empty({rows}, kType<T>);
+    kernels::largest_logit(data<T>(here), data<T>(mine.back()), rows, size);
+    most = at::maximum(most, here);
+  }
+  at::Tensor sums = at::zeros({2, rows}, at::kDouble);
+  for (int64_t part = 0; part < parts; ++part) {
+    const at::Tensor here = at::empty({2, rows}, at::kDouble);
+    kernels::exp_sums(data<T>(mine[part]), data<double>(here[0]), data<double>(here[1]), data<T>(most),
+                      data<int32_t>(targets), rows, size, part * size, gradient);
+    sums += here;
+  }
+  for (int64_t part = 0; part < parts; ++part)
+    kernels::split_cross_entropy(data<T>(mine[part]), data<double>(t[1]), data<double>(sums[0]),
+                                 data<double>(sums[1]), data<T>(most), data<int32_t>(targets), rows, size,
+                                 part * size, gradient);
+  if (gradient) t[0].copy_(at::cat(mine, 1));
+}
+
+TYPED_TEST(CrossEntropyKernel, ASplitVocabularyGivesTheSame) {
+  using T = TypeParam;
+  for (bool gradient : {false, true})
+    for (int64_t parts : {1, 2, 4})
+      expect_agreement(
+          {3 * normal({9, 40}, kType<T>, 1), normal({9}, at::kDouble, 4), targets_of(9, 40)}, 16,
+          [=](Tensors& t) { split_in_parts<T>(t, parts, gradient); },
+          [=](Tensors& t) { composite::cross_entropy(t[0], t[1], t[2], gradient); });
+}
+
+// The steps as compositions, on one part that begins inside the vocabulary.
+TYPED_TEST(CrossEntropyKernel, EachStepOfASplitVocabulary) {
+  using T = TypeParam;
+  constexpr int64_t kRows = 9, kSize = 20, kFirst = 10;
+  for (bool gradient : {false, true})
+    expect_agreement(
+        {3 * normal({kRows, kSize}, kType<T>, 1), normal({kRows}, at::kDouble, 4), targets_of(kRows, 40),
+         at::empty({kRows}, kType<T>), at::empty({2, kRows}, at::kDouble)},
+        16,
+        [=](Tensors& t) {
+          kernels::largest_logit(data<T>(t[3]), data<T>(t[0]), kRows, kSize);
+          kernels::exp_sums(data<T>(t[0]), data<double>(t[4][0]), data<double>(t[4][1]), data<T>(t[3]),
+                            data<int32_t>(t[2]), kRows, kSize, kFirst, gradient);
+          kernels::split_cross_entropy(data<T>(t[0]), data<double>(t[1]), data<double>(t[4][0]),
+                                       data<double>(t[4][1]), data<T>(t[3]), data<int32_t>(t[2]), kRows,
+                                       kSize, kFirst, gradient);
+        },
+        [=](Tensors& t) {
+          composite::largest_logit(t[3], t[0]);
+          composite::exp_sums(t[0], t[4], t[3], t[2], kFirst, gradient);
+          composite::split_cross_entropy(t[0], t[1], t[4], t[3], t[2], kFirst, gradient);
+        });
+}
+
 TYPED_TEST(CrossEntropyKernel, ALongVocabulary) {
   expect_cross_entropy<TypeParam>(normal({3, 50257}, kType<TypeParam>, 1), targets_of(3, 50257), true);
 }

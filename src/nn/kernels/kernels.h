@@ -75,14 +75,30 @@ template <class T>
 void cross_entropy(T* logits, double* losses, const int32_t* targets, int64_t rows, int64_t vocabulary,
                    bool gradient);
 
+// The same where the vocabulary is split, in three steps; each rank has logits [rows, size] of ids from
+// first_id on. most[row] = the largest logit here.
+template <class T>
+void largest_logit(T* most, const T* logits, int64_t rows, int64_t size);
+// With most[row] the largest of all ranks: sums[row] = the sum of exp(logit - most) here, picked[row] = the
+// target's logit where it is here, else 0. With `gradient` the logits become exp(logit - most).
+template <class T>
+void exp_sums(T* logits, double* sums, double* picked, const T* most, const int32_t* targets, int64_t rows,
+              int64_t size, int64_t first_id, bool gradient);
+// With sums and picked over all ranks: losses[row]; with `gradient` the exponentials become softmax - onehot.
+template <class T>
+void split_cross_entropy(T* exps, double* losses, const double* sums, const double* picked, const T* most,
+                         const int32_t* targets, int64_t rows, int64_t size, int64_t first_id, bool gradient);
+
 // ---- rows and sums (rows.cpp) ----
+// table has the rows of ids [first_id, first_id + ids_here): the others give 0 and take nothing.
 // out[row] = table[ids[row]] (+ positions[row % length] where not null).
 template <class T>
 void embed(T* out, const T* table, const T* positions, const int32_t* ids, int64_t rows, int64_t length,
-           int64_t size);
+           int64_t size, int64_t first_id, int64_t ids_here);
 // dtable[ids[row]] += dy[row], in row order.
 template <class T>
-void embed_backward(T* dtable, const T* dy, const int32_t* ids, int64_t rows, int64_t size);
+void embed_backward(T* dtable, const T* dy, const int32_t* ids, int64_t rows, int64_t size, int64_t first_id,
+                    int64_t ids_here);
 // out [groups, size] = or += sums of the rows of x; row r goes to out[r % groups].
 template <class T>
 void sum_rows(T* out, bool accumulate, const T* x, int64_t rows, int64_t size, int64_t groups);

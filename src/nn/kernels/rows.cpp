@@ -28,19 +28,27 @@ constexpr int64_t kSquareBlock = 65536;  // elements summed before they join the
 
 template <class T>
 void embed(T* out, const T* table, const T* positions, const int32_t* ids, int64_t rows, int64_t length,
-           int64_t size) {
+           int64_t size, int64_t first_id, int64_t ids_here) {
   over_rows(rows, size, [=](int64_t begin, int64_t end) {
     for (int64_t row = begin; row < end; ++row) {
       T* to = out + row * size;
-      std::memcpy(to, table + ids[row] * size, static_cast<size_t>(size) * sizeof(T));
+      const int64_t id = ids[row] - first_id;
+      if (id >= 0 && id < ids_here)
+        std::memcpy(to, table + id * size, static_cast<size_t>(size) * sizeof(T));
+      else
+        std::fill(to, to + size, T(0));
       if (positions) add_row(to, positions + row % length * size, size);
     }
   });
 }
 
 template <class T>
-void embed_backward(T* dtable, const T* dy, const int32_t* ids, int64_t rows, int64_t size) {
-  for (int64_t row = 0; row < rows; ++row) add_row(dtable + ids[row] * size, dy + row * size, size);
+void embed_backward(T* dtable, const T* dy, const int32_t* ids, int64_t rows, int64_t size, int64_t first_id,
+                    int64_t ids_here) {
+  for (int64_t row = 0; row < rows; ++row) {
+    const int64_t id = ids[row] - first_id;
+    if (id >= 0 && id < ids_here) add_row(dtable + id * size, dy + row * size, size);
+  }
 }
 
 template <class T>

@@ -1,6 +1,7 @@
 #include "nn/layers/attention.h"
 
 #include "nn/layers/residual.h"
+#include "nn/layers/split_linear.h"
 #include "nn/ops/linear.h"
 
 namespace muster::nn {
@@ -18,7 +19,7 @@ at::Tensor AttentionLayer::forward(Executor& run, const at::Tensor& residual_NH,
   if (rotary.defined()) rotate(run, kept.qkv_NE, heads_, rotary);
   kept.attention = attention(run, kept.qkv_NE, length, heads_);
   const at::Tensor out_NH = run.empty(residual_NH.sizes(), Category::activations);
-  linear(run, out_NH, kept.attention.out_NQ, *p_.out, value_or_none(p_.out_bias));
+  row_linear(run, group_, out_NH, kept.attention.out_NQ, *p_.out, value_or_none(p_.out_bias));
   add_residual(run, out_NH, residual_NH, dropout);
   if (saved) *saved = std::move(kept);
   return out_NH;
@@ -38,9 +39,9 @@ void AttentionLayer::backward(Executor& run, at::Tensor d_NH, int64_t length, co
   saved.attention = {};
   const at::Tensor normed_NH = run.empty(d_NH.sizes(), Category::temporary);
   norm_again(run, normed_NH, saved.norm, saved.residual_NH, p_.norm);
-  linear_backward_weight(run, *p_.qkv, p_.qkv_bias ? *p_.qkv_bias : none, saved.qkv_NE, normed_NH);
-  const at::Tensor& dnormed_NH = normed_NH;  // the same memory: the normed rows are done with
-  linear_backward_input(run, dnormed_NH, saved.qkv_NE, *p_.qkv);
+  const at::Tensor dnormed_NH = gradient_beside(run, group_, normed_NH);
+  column_linear_backward(run, group_, dnormed_NH, *p_.qkv, p_.qkv_bias ? *p_.qkv_bias : none, saved.qkv_NE,
+                         normed_NH);
   norm_backward(run, d_NH, dnormed_NH, saved.norm, saved.residual_NH, p_.norm);
   saved = {};
 }

@@ -1,8 +1,9 @@
-// The attention half of a block: r + Wo attention(rotary(Wqkv norm(r))).
+// The attention half of a block: r + Wo attention(rotary(Wqkv norm(r))); split by heads over a tensor group.
 #pragma once
 #include "nn/ops/attention.h"
 #include "nn/ops/elementwise.h"
 #include "nn/ops/norm.h"
+#include "nn/tensor_group.h"
 
 namespace muster::nn {
 
@@ -21,7 +22,9 @@ class AttentionLayer {
     at::Tensor qkv_NE;
     AttentionOutput attention;
   };
-  AttentionLayer(Parameters parameters, HeadShape heads) : p_(parameters), heads_(heads) {}
+  // `heads` of this rank.
+  AttentionLayer(Parameters parameters, HeadShape heads, TensorGroup group)
+      : p_(parameters), heads_(heads), group_(group) {}
 
   // The residual stream after this layer. Keeps residual_NH and what else backward needs in `saved`; with
   // `saved` null nothing is kept.
@@ -35,6 +38,7 @@ class AttentionLayer {
  private:
   Parameters p_;
   HeadShape heads_;
+  TensorGroup group_;
 };
 
 }  // namespace muster::nn

@@ -1,6 +1,7 @@
 #include "nn/layers/mlp.h"
 
 #include "nn/layers/residual.h"
+#include "nn/layers/split_linear.h"
 #include "nn/ops/activation.h"
 #include "nn/ops/linear.h"
 
@@ -20,7 +21,7 @@ at::Tensor MlpLayer::forward(Executor& run, const at::Tensor& residual_NH, const
   const at::Tensor h_NF = run.empty({rows, size_}, Category::temporary);
   activation_ == Activation::swiglu ? swiglu(run, h_NF, kept.up_NG) : gelu(run, h_NF, kept.up_NG);
   const at::Tensor out_NH = run.empty(residual_NH.sizes(), Category::activations);
-  linear(run, out_NH, h_NF, *p_.down, value_or_none(p_.down_bias));
+  row_linear(run, group_, out_NH, h_NF, *p_.down, value_or_none(p_.down_bias));
   add_residual(run, out_NH, residual_NH, dropout);
   if (saved) *saved = std::move(kept);
   return out_NH;
@@ -39,9 +40,9 @@ void MlpLayer::backward(Executor& run, at::Tensor d_NH, const Dropout& dropout, 
   }
   const at::Tensor normed_NH = run.empty(d_NH.sizes(), Category::temporary);
   norm_again(run, normed_NH, saved.norm, saved.residual_NH, p_.norm);
-  linear_backward_weight(run, *p_.up, p_.up_bias ? *p_.up_bias : none, saved.up_NG, normed_NH);
-  const at::Tensor& dnormed_NH = normed_NH;  // the same memory: the normed rows are done with
-  linear_backward_input(run, dnormed_NH, saved.up_NG, *p_.up);
+  const at::Tensor dnormed_NH = gradient_beside(run, group_, normed_NH);
+  column_linear_backward(run, group_, dnormed_NH, *p_.up, p_.up_bias ? *p_.up_bias : none, saved.up_NG,
+                         normed_NH);
   norm_backward(run, d_NH, dnormed_NH, saved.norm, saved.residual_NH, p_.norm);
   saved = {};
 }

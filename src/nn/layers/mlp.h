@@ -1,7 +1,9 @@
-// The FFN half of a block: r + Wdown act(Wup norm(r)), the activation SwiGLU over [gate, up] or GELU.
+// The FFN half of a block: r + Wdown act(Wup norm(r)), the activation SwiGLU over [gate, up] or GELU;
+// split by width over a tensor group.
 #pragma once
 #include "nn/ops/elementwise.h"
 #include "nn/ops/norm.h"
+#include "nn/tensor_group.h"
 
 namespace muster::nn {
 
@@ -20,8 +22,9 @@ class MlpLayer {
     NormSaved norm;
     at::Tensor up_NG;  // before the activation
   };
-  MlpLayer(Parameters parameters, Activation activation, int64_t intermediate_size)
-      : p_(parameters), activation_(activation), size_(intermediate_size) {}
+  // `intermediate_size` of this rank.
+  MlpLayer(Parameters parameters, Activation activation, int64_t intermediate_size, TensorGroup group)
+      : p_(parameters), activation_(activation), size_(intermediate_size), group_(group) {}
 
   // As AttentionLayer's.
   at::Tensor forward(Executor& run, const at::Tensor& residual_NH, const Dropout& dropout,
@@ -33,6 +36,7 @@ class MlpLayer {
   Parameters p_;
   Activation activation_;
   int64_t size_;
+  TensorGroup group_;
 };
 
 }  // namespace muster::nn

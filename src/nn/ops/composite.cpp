@@ -12,6 +12,12 @@ void put(at::Tensor out, bool accumulate, const at::Tensor& value) {
     out.copy_(value);
 }
 
+// Which ids are of the `count` rows from first_id on, and their rows; 0 for the others.
+std::pair<at::Tensor, at::Tensor> rows_here(const at::Tensor& ids_N, int64_t first_id, int64_t count) {
+  const at::Tensor row_N = ids_N - first_id, here_N = row_N.ge(0).logical_and(row_N.lt(count));
+  return {row_N.masked_fill(here_N.logical_not(), 0), here_N};
+}
+
 }  // namespace
 
 void add_bias(at::Tensor x_NO, const at::Tensor& bias_O) {
@@ -23,14 +29,18 @@ void sum_rows(at::Tensor out, bool accumulate, const at::Tensor& x_NS, int64_t g
 }
 
 void embed(at::Tensor out_NH, const at::Tensor& table_VH, const at::Tensor& positions_LH,
-           const at::Tensor& ids_N, int64_t length) {
-  at::index_select_out(out_NH, table_VH, 0, ids_N);
+           const at::Tensor& ids_N, int64_t length, int64_t first_id) {
+  const auto [row_N, here_N] = rows_here(ids_N, first_id, table_VH.size(0));
+  at::index_select_out(out_NH, table_VH, 0, row_N);
+  out_NH.masked_fill_(here_N.logical_not().unsqueeze(1), 0);
   if (positions_LH.defined())
     out_NH.view({-1, length, out_NH.size(1)}).add_(positions_LH.narrow(0, 0, length));
 }
 
-void embed_backward(at::Tensor dtable_VH, const at::Tensor& dy_NH, const at::Tensor& ids_N) {
-  dtable_VH.index_add_(0, ids_N, dy_NH);
+void embed_backward(at::Tensor dtable_VH, const at::Tensor& dy_NH, const at::Tensor& ids_N,
+                    int64_t first_id) {
+  const auto [row_N, here_N] = rows_here(ids_N, first_id, dtable_VH.size(0));
+  dtable_VH.index_add_(0, row_N, dy_NH * here_N.unsqueeze(1));
 }
 
 void rms_norm(at::Tensor y_NH, at::Tensor rstd_N, const at::Tensor& x_NH, const at::Tensor& w_H, double eps) {
@@ -179,6 +189,32 @@ void cross_entropy(at::Tensor logits_NV, at::Tensor losses_N, const at::Tensor& 
   at::exp_out(logits_NV, log_NV);
   logits_NV.scatter_add_(1, index_N1, at::full_like(index_N1, -1, logits_NV.options()));
   logits_NV.mul_(counted_N.unsqueeze(1));
+}
+
+void largest_logit(at::Tensor most_N, const at::Tensor& logits_NV) {
+  at::amax_out(most_N, logits_NV, 1);
+}
+
+void exp_sums(at::Tensor logits_NV, at::Tensor sums_2N, const at::Tensor& most_N, const at::Tensor& targets_N,
+              int64_t first_id, bool gradient) {
+  const auto [row_N, here_N] = rows_here(targets_N, first_id, logits_NV.size(1));
+  const at::Tensor counted_N = here_N.logical_and(targets_N.ge(0));
+  sums_2N[1].copy_(logits_NV.gather(1, row_N.to(at::kLong).unsqueeze(1)).squeeze(1) * counted_N);
+  const at::Tensor exps_NV = (logits_NV - most_N.unsqueeze(1)).exp_();
+  sums_2N[0].copy_(exps_NV.sum(1, false, at::kDouble));
+  if (gradient) logits_NV.copy_(exps_NV);
+}
+
+void split_cross_entropy(at::Tensor exps_NV, at::Tensor losses_N, const at::Tensor& sums_2N,
+                         const at::Tensor& most_N, const at::Tensor& targets_N, int64_t first_id,
+                         bool gradient) {
+  const at::Tensor counted_N = targets_N.ge(0);
+  losses_N.copy_((sums_2N[0].log() + most_N - sums_2N[1]).masked_fill(counted_N.logical_not(), 0));
+  if (!gradient) return;
+  const auto [row_N, here_N] = rows_here(targets_N, first_id, exps_NV.size(1));
+  exps_NV.mul_((counted_N / sums_2N[0]).to(exps_NV.scalar_type()).unsqueeze(1));
+  const at::Tensor one_N1 = here_N.logical_and(counted_N).to(exps_NV.scalar_type()).unsqueeze(1);
+  exps_NV.scatter_add_(1, row_N.to(at::kLong).unsqueeze(1), -one_N1);
 }
 
 }  // namespace muster::nn::composite

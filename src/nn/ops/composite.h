@@ -10,8 +10,8 @@ namespace muster::nn::composite {
 void add_bias(at::Tensor x_NO, const at::Tensor& bias_O);
 void sum_rows(at::Tensor out, bool accumulate, const at::Tensor& x_NS, int64_t groups);
 void embed(at::Tensor out_NH, const at::Tensor& table_VH, const at::Tensor& positions_LH,
-           const at::Tensor& ids_N, int64_t length);
-void embed_backward(at::Tensor dtable_VH, const at::Tensor& dy_NH, const at::Tensor& ids_N);
+           const at::Tensor& ids_N, int64_t length, int64_t first_id);
+void embed_backward(at::Tensor dtable_VH, const at::Tensor& dy_NH, const at::Tensor& ids_N, int64_t first_id);
 void rms_norm(at::Tensor y_NH, at::Tensor rstd_N, const at::Tensor& x_NH, const at::Tensor& w_H, double eps);
 void rms_norm_again(at::Tensor y_NH, const at::Tensor& rstd_N, const at::Tensor& x_NH, const at::Tensor& w_H);
 void rms_norm_backward(at::Tensor dx_NH, at::Tensor dw_H, bool accumulate_dw, const at::Tensor& dy_NH,
@@ -35,5 +35,12 @@ void swiglu_backward(at::Tensor gate_up_NG, at::Tensor dh_NF);
 void gelu(at::Tensor h, const at::Tensor& a);
 void gelu_backward(at::Tensor a, at::Tensor dh);
 void cross_entropy(at::Tensor logits_NV, at::Tensor losses_N, const at::Tensor& targets_N, bool gradient);
+void largest_logit(at::Tensor most_N, const at::Tensor& logits_NV);
+// sums_2N: the kernel's sums and picked.
+void exp_sums(at::Tensor logits_NV, at::Tensor sums_2N, const at::Tensor& most_N, const at::Tensor& targets_N,
+              int64_t first_id, bool gradient);
+void split_cross_entropy(at::Tensor exps_NV, at::Tensor losses_N, const at::Tensor& sums_2N,
+                         const at::Tensor& most_N, const at::Tensor& targets_N, int64_t first_id,
+                         bool gradient);
 
 }  // namespace muster::nn::composite

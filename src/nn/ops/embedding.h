@@ -1,14 +1,16 @@
-// Token and position embeddings.
+// Token and position embeddings; the token table may be split by rows over a tensor group.
 #pragma once
 #include "nn/executor.h"
+#include "nn/tensor_group.h"
 #include "nn/weight.h"
 
 namespace muster::nn {
 
-// out_NH = token[ids_N] (+ position[row mod length] where `position` is given). ids are int32.
-void embed(Executor& run, at::Tensor out_NH, const at::Tensor& ids_N, const Weight& token,
-           const Weight* position, int64_t length);
-void embed_backward(Executor& run, const at::Tensor& dy_NH, const at::Tensor& ids_N, Weight& token,
-                    Weight* position, int64_t length);
+// out_NH = token[ids_N] (+ position[row mod length] where `position` is given). ids are int32. Ids of another
+// rank's rows give zeros here, and the sum over the group makes the rows whole.
+void embed(Executor& run, const TensorGroup& group, at::Tensor out_NH, const at::Tensor& ids_N,
+           const Weight& token, const Weight* position, int64_t length);
+void embed_backward(Executor& run, const TensorGroup& group, const at::Tensor& dy_NH, const at::Tensor& ids_N,
+                    Weight& token, Weight* position, int64_t length);
 
 }  // namespace muster::nn

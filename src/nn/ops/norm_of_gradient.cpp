@@ -16,14 +16,23 @@ double squares_of(const at::Tensor& x) {
   return sum;
 }
 
+double over_group(Executor& run, const TensorGroup& group, double part) {
+  if (!group.is_split()) return part;
+  const at::Tensor sum = run.empty({1}, Category::temporary, at::kDouble);
+  run.run("fill", {}, [&] { sum.fill_(part); });
+  group.all_reduce(sum).wait();
+  run.run("read", {}, [&] { part = sum.item<double>(); });
+  return part;
+}
+
 }  // namespace
 
-double sum_of_squares(Executor& run, const ParameterStore& parameters) {
-  double sum = run.is_meta() ? 1 : 0;
-  for (const Bucket& bucket : parameters.buckets())
-    run.run("sum_of_squares", {0, static_cast<int64_t>(bucket.gradient.nbytes())},
-            [&] { sum += squares_of(bucket.gradient); });
-  return sum;
+double sum_of_squares(Executor& run, const TensorGroup& group, const ParameterStore& parameters) {
+  double alike = run.is_meta() ? 1 : 0, in_parts = 0;
+  for (const Segment& segment : parameters.segments())
+    run.run("sum_of_squares", {0, static_cast<int64_t>(segment.gradient.nbytes())},
+            [&] { (segment.is_split ? in_parts : alike) += squares_of(segment.gradient); });
+  return alike + over_group(run, group, in_parts);
 }
 
 }  // namespace muster::nn

@@ -2,10 +2,12 @@
 #pragma once
 #include "nn/executor.h"
 #include "nn/parameters.h"
+#include "nn/tensor_group.h"
 
 namespace muster::nn {
 
-// Over every gradient that this rank holds, in fp64 and in a fixed order. 1 on `meta`.
-double sum_of_squares(Executor& run, const ParameterStore& parameters);
+// In fp64 and in a fixed order. What the group's ranks hold alike counts once, what they hold in parts as the
+// sum of all parts: one message of 8 bytes. The same on all ranks; 1 on `meta`. Collective over the group.
+double sum_of_squares(Executor& run, const TensorGroup& group, const ParameterStore& parameters);
 
 }  // namespace muster::nn

@@ -11,7 +11,7 @@ struct NotBuilt {
   const char* remedy;
 };
 
-constexpr const char* kOnlyData = "leave it out: the data axis is the only one built";
+constexpr const char* kOnlyBuilt = "leave it out: the data and tensor axes are the ones built";
 constexpr const char* kOneFormat =
     "use float32 or float64 for compute, parameters, gradients and optimizer alike";
 
@@ -23,13 +23,14 @@ bool mixed(const NumericsConfig& numerics, const std::string& format) {
 }
 
 constexpr NotBuilt kNotBuilt[] = {
-    {"layout.tensor", [](const Job& j) { return j.layout.tensor > 1; }, "tensor parallelism", kOnlyData},
     {"layout.sequence_parallel", [](const Job& j) { return j.layout.sequence_parallel; },
-     "sequence parallelism", kOnlyData},
+     "sequence parallelism", kOnlyBuilt},
+    {"checkpoint.every", [](const Job& j) { return j.checkpoint.every > 0 && j.layout.tensor > 1; },
+     "checkpoints of parameters that are split over a tensor axis", "leave it out, or use tensor = 1"},
     {"layout.pipeline", [](const Job& j) { return j.layout.pipeline > 1; }, "pipeline parallelism",
-     kOnlyData},
-    {"layout.chunks", [](const Job& j) { return j.layout.chunks > 1; }, "several chunks a stage", kOnlyData},
-    {"layout.context", [](const Job& j) { return j.layout.context > 1; }, "context parallelism", kOnlyData},
+     kOnlyBuilt},
+    {"layout.chunks", [](const Job& j) { return j.layout.chunks > 1; }, "several chunks a stage", kOnlyBuilt},
+    {"layout.context", [](const Job& j) { return j.layout.context > 1; }, "context parallelism", kOnlyBuilt},
     {"layout.expert", [](const Job& j) { return j.layout.expert > 1; }, "a model with experts",
      "leave it out"},
     {"layout.zero", [](const Job& j) { return j.layout.zero > 0; }, "sharded states", "use zero = 0"},

@@ -84,17 +84,27 @@ void check_batch(Rules& rules) {
                 nearest_multiples(batch, data * micro));
 }
 
-void check_heads(Rules& rules) {
-  const Job& job = rules.job();
-  for (const char* key : {"model.num_attention_heads", "model.num_key_value_heads"}) {
-    const int64_t heads = std::string_view(key) == "model.num_attention_heads"
-                              ? job.model.num_attention_heads
-                              : job.model.num_key_value_heads;
-    rules.require(heads % job.layout.tensor == 0, {key, "layout.tensor"},
-                  fmt::format("must be a multiple of layout.tensor = {}", job.layout.tensor),
-                  fmt::format("choose a tensor size that divides {}",
-                              std::gcd(job.model.num_attention_heads, job.model.num_key_value_heads)));
-  }
+std::string heads_remedy(const ModelSpec& model, int64_t tensor) {
+  const int64_t common = std::gcd(model.num_attention_heads, model.num_key_value_heads);
+  const bool too_many = tensor > model.num_key_value_heads;
+  return fmt::format("choose a tensor size that divides {}{}", common,
+                     too_many ? ": key-value heads are not replicated yet" : "");
+}
+
+// What the ranks of a tensor group share out evenly: whole heads, the FFN's width, the vocabulary.
+void check_tensor(Rules& rules) {
+  const ModelSpec& model = rules.job().model;
+  const int64_t tensor = rules.job().layout.tensor;
+  const auto divides = [&](const char* key, int64_t size, const std::string& remedy) {
+    rules.require(size % tensor == 0, {key, "layout.tensor"},
+                  fmt::format("must be a multiple of layout.tensor = {}", tensor), remedy);
+  };
+  divides("model.num_attention_heads", model.num_attention_heads, heads_remedy(model, tensor));
+  divides("model.num_key_value_heads", model.num_key_value_heads, heads_remedy(model, tensor));
+  divides("model.intermediate_size", model.intermediate_size,
+          nearest_multiples(model.intermediate_size, tensor));
+  divides("model.vocab_size", model.vocab_size,
+          nearest_multiples(model.vocab_size, tensor) + "; ids that the tokenizer never gives are allowed");
 }
 
 }  // namespace
@@ -110,7 +120,7 @@ void check_rules(Rules& rules) {
 
 void check_divisions(Rules& rules) {
   check_batch(rules);
-  check_heads(rules);
+  check_tensor(rules);
 }
 
 }  // namespace muster::spec

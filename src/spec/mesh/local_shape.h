@@ -1,4 +1,4 @@
-// The part of a logical parameter that one rank holds.
+// The part of a logical parameter that one rank holds: its shape, and where it lies in the whole.
 #pragma once
 #include <cstdint>
 #include <vector>
@@ -11,5 +11,18 @@ namespace muster::spec {
 // The global shape with each sharded dim divided by its axis. A dim that does not divide is a Bug: validation
 // came first.
 std::vector<int64_t> local_shape(const ParameterRow& row, const Mesh& mesh);
+
+// Indices of one dim: [local, local + size) of the part are [global, global + size) of the whole.
+struct IndexRun {
+  int64_t local = 0, global = 0, size = 0;
+};
+// A part is whole in every dim but `dim`, of which it has the runs, in order.
+struct LocalPart {
+  int dim = 0;
+  std::vector<IndexRun> runs;
+};
+LocalPart local_part(const ParameterRow& row, const Mesh& mesh, int64_t rank);
+// Whether ranks of `axis` hold different slices of the parameter.
+bool is_split(const ParameterRow& row, const Mesh& mesh, Axis axis);
 
 }  // namespace muster::spec

@@ -15,13 +15,16 @@ std::string to_string(Axis axis);
 // Throws UserError naming `field`.
 Axis parse_axis(const std::string& name, const std::string& field);
 
-// On one axis: every rank holds the whole; or a slice along `dim`; or a summand of the whole.
+// On one axis: every rank holds the whole; or a slice along `dim`; or a summand of the whole. A sharded dim
+// may be made of equal `blocks` that lie side by side (gpt2's query, key and value in one matrix): then a
+// rank holds its slice of each, so that it has whole heads.
 struct AxisPlacement {
   enum class Kind { replicate, shard, partial } kind = Kind::replicate;
   int dim = 0;
+  int blocks = 1;
   static AxisPlacement replicate() { return {}; }
-  static AxisPlacement shard(int dim) { return {Kind::shard, dim}; }
-  static AxisPlacement partial() { return {Kind::partial, 0}; }
+  static AxisPlacement shard(int dim, int blocks = 1) { return {Kind::shard, dim, blocks}; }
+  static AxisPlacement partial() { return {Kind::partial}; }
   bool operator==(const AxisPlacement&) const = default;
 };
 

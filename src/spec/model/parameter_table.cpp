@@ -10,9 +10,9 @@ namespace {
 
 constexpr int kRows = 0, kColumns = 1;  // dims of a matrix
 
-Placement split_over_tensor(int dim) {
+Placement split_over_tensor(int dim, int blocks = 1) {
   Placement placement;
-  placement[Axis::tensor] = AxisPlacement::shard(dim);
+  placement[Axis::tensor] = AxisPlacement::shard(dim, blocks);
   return placement;
 }
 
@@ -30,8 +30,11 @@ class UnitBuilder {
     return row;
   }
   // The same, kept as [in, out]: gpt2's Conv1D.
-  void transposed(const std::string& name, Role role, int64_t in, int64_t out, int split, double std) {
-    matrix(name, role, in, out, split, std).stored_in_out = true;
+  ParameterRow& transposed(const std::string& name, Role role, int64_t in, int64_t out, int split,
+                           double std) {
+    ParameterRow& row = matrix(name, role, in, out, split, std);
+    row.stored_in_out = true;
+    return row;
   }
   void norm(const std::string& name, int64_t size, bool with_bias) {
     vector(name + ".weight", Role::norm_weight, size, {}, 1);
@@ -95,9 +98,12 @@ void add_gpt2(const ModelSpec& m, std::vector<ParameterRow>& rows) {
   for (int64_t layer = 0; layer < m.num_hidden_layers; ++layer) {
     UnitBuilder unit(rows, layer + 1, fmt::format("transformer.h.{}.", layer));
     unit.norm("ln_1", m.hidden_size, true);
+    constexpr int kQueryKeyValue = 3;  // side by side in one matrix, each split by heads
     unit.transposed("attn.c_attn.weight", Role::query_key_value, m.hidden_size, 3 * m.hidden_size, kColumns,
-                    std);
-    unit.vector("attn.c_attn.bias", Role::query_key_value_bias, 3 * m.hidden_size, split_over_tensor(0), 0);
+                    std)
+        .placement = split_over_tensor(kColumns, kQueryKeyValue);
+    unit.vector("attn.c_attn.bias", Role::query_key_value_bias, 3 * m.hidden_size,
+                split_over_tensor(0, kQueryKeyValue), 0);
     unit.transposed("attn.c_proj.weight", Role::attention_output, m.hidden_size, m.hidden_size, kRows,
                     residual_std);
     unit.vector("attn.c_proj.bias", Role::attention_output_bias, m.hidden_size, {}, 0);

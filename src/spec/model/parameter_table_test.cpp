@@ -7,6 +7,7 @@
 #include <set>
 
 #include "base/error.h"
+#include "spec/mesh/local_shape.h"
 
 namespace muster::spec {
 namespace {
@@ -125,6 +126,43 @@ TEST(ParameterTable, TensorAxisSplitsOutputsThenInputs) {
         EXPECT_EQ(on_tensor.dim, row.is_matrix && splits_input != row.stored_in_out) << row.name;
       }
       EXPECT_EQ(row.placement[Axis::data].kind, AxisPlacement::Kind::replicate) << row.name;
+    }
+  }
+}
+
+// gpt2's fused matrix is query, key and value side by side: a rank has its heads of each (CASES B085).
+TEST(ParameterTable, B085_AFusedMatrixIsSplitBlockByBlock) {
+  const ParameterTable table(model_of(Family::gpt2));
+  const Mesh mesh({1, 2, 1, 1, 1}, {Axis::tensor, Axis::context, Axis::data, Axis::pipeline});
+  for (const char* name : {"transformer.h.0.attn.c_attn.weight", "transformer.h.0.attn.c_attn.bias"}) {
+    const ParameterRow& row = table.row(name);
+    const int64_t hidden = row.shape.back() / 3, half = hidden / 2;
+    const LocalPart part = local_part(row, mesh, 1);
+    EXPECT_EQ(part.dim, static_cast<int>(row.shape.size()) - 1);
+    ASSERT_EQ(part.runs.size(), 3u);
+    for (int64_t block = 0; block < 3; ++block) {
+      const IndexRun& run = part.runs[static_cast<size_t>(block)];
+      EXPECT_EQ(run.local, block * half);
+      EXPECT_EQ(run.global, block * hidden + half);
+      EXPECT_EQ(run.size, half);
+    }
+    EXPECT_EQ(local_shape(row, mesh).back(), 3 * half);
+  }
+}
+
+// The parts of all ranks are the whole, each index once.
+TEST(ParameterTable, PartsMakeTheWhole) {
+  const Mesh mesh({2, 2, 1, 1, 1}, {Axis::data, Axis::tensor, Axis::context, Axis::pipeline});
+  for (Family family : {Family::llama, Family::gpt2}) {
+    const ParameterTable table(model_of(family));
+    for (const ParameterRow& row : table.rows()) {
+      const bool split = is_split(row, mesh, Axis::tensor);
+      const LocalPart first = local_part(row, mesh, 0), second = local_part(row, mesh, 2);
+      std::vector<int> times(static_cast<size_t>(row.shape[static_cast<size_t>(first.dim)]));
+      for (const LocalPart& part : {first, second})
+        for (const IndexRun& run : part.runs)
+          for (int64_t at = 0; at < run.size; ++at) ++times[static_cast<size_t>(run.global + at)];
+      for (const int count : times) EXPECT_EQ(count, split ? 1 : 2) << row.name;
     }
   }
 }

@@ -16,8 +16,9 @@ double clip_coefficient(double norm, double most) {
 
 }  // namespace
 
-UpdateResult ordered_update(nn::Executor& run, const nn::ParameterStore& parameters, Totals& totals,
-                            Optimizer& optimizer, double learning_rate, double gradient_clip) {
+UpdateResult ordered_update(nn::Executor& run, const nn::TensorGroup& group,
+                            const nn::ParameterStore& parameters, Totals& totals, Optimizer& optimizer,
+                            double learning_rate, double gradient_clip) {
   UpdateResult result;
 
   // The sums over the global batch: gradients were reduced before this, the losses' message is waited for
@@ -35,7 +36,7 @@ UpdateResult ordered_update(nn::Executor& run, const nn::ParameterStore& paramet
 
   // Global norm, in fp64, each logical element once. One element that is not finite makes it so, on every
   // rank alike, since all ranks hold the same sum: that is the finite check.
-  result.grad_norm = std::sqrt(nn::sum_of_squares(run, parameters)) / count;
+  result.grad_norm = std::sqrt(nn::sum_of_squares(run, group, parameters)) / count;
   if (!std::isfinite(result.grad_norm)) {
     result.skipped = true;
     return result;

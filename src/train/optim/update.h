@@ -4,6 +4,7 @@
 #pragma once
 #include "comm/communicator.h"
 #include "nn/parameters.h"
+#include "nn/tensor_group.h"
 #include "train/optim/optimizer.h"
 
 namespace muster::train {
@@ -37,8 +38,10 @@ struct UpdateResult {
   bool skipped = false;  // no target token, or a gradient that is not finite
 };
 
-// Called by all ranks once every bucket is reduced (reducer.h). `gradient_clip` 0: no clipping.
-UpdateResult ordered_update(nn::Executor& run, const nn::ParameterStore& parameters, Totals& totals,
-                            Optimizer& optimizer, double learning_rate, double gradient_clip);
+// Called by all ranks once every bucket is reduced (reducer.h); `group` shares the parameters.
+// `gradient_clip` 0: no clipping.
+UpdateResult ordered_update(nn::Executor& run, const nn::TensorGroup& group,
+                            const nn::ParameterStore& parameters, Totals& totals, Optimizer& optimizer,
+                            double learning_rate, double gradient_clip);
 
 }  // namespace muster::train

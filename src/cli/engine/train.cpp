@@ -99,6 +99,8 @@ int train_here(const Options& options, spec::Job& job) {
   if (options.resume) train::check_resume(job, procs, folder.checkpoints());
   train::create(folder, job);
   if (procs == 1) return train_rank(options, job, {}, folder);
+  const double started = Clock().seconds() - device::seconds_since_process_start();
+  setenv(train::kStartedVariable, fmt::format("{:.6f}", started).c_str(), /*overwrite=*/1);
   return launch::run_local_ranks(
       procs, worker_arguments(options, folder), log,
       {.threads = static_cast<int>(job.training.threads), .finish_grace = kFinishGrace});

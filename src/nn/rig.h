@@ -33,7 +33,7 @@ struct Rig {
         mesh(one_rank()),
         run(device, dtype, clock),
         parameters(table, mesh, run, bucket_bytes),
-        transformer(model, {}, parameters, run, options) {}
+        transformer(model, {}, {}, parameters, run, options) {}
 
   spec::ModelSpec model;
   spec::ParameterTable table;

@@ -51,8 +51,8 @@ std::string layer_name(int64_t layer, const char* half) {
 
 }  // namespace
 
-Transformer::Transformer(const spec::ModelSpec& model, TensorGroup group, ParameterStore& parameters,
-                         Executor& run, Options options)
+Transformer::Transformer(const spec::ModelSpec& model, TensorGroup group, ContextGroup context,
+                         ParameterStore& parameters, Executor& run, Options options)
     : model_(model),
       group_(group),
       options_(options),
@@ -65,7 +65,7 @@ Transformer::Transformer(const spec::ModelSpec& model, TensorGroup group, Parame
   token_ = parameters.weight(0, {Role::token_embedding});
   position_ = parameters.weight(0, {Role::position_embedding});
   for (int64_t unit = 1; unit < last; ++unit) {
-    attention_.emplace_back(attention_parameters(parameters, unit, model), heads, group);
+    attention_.emplace_back(attention_parameters(parameters, unit, model), heads, group, context);
     mlp_.emplace_back(mlp_parameters(parameters, unit, model), activation, model.intermediate_size / tensor,
                       group);
   }
@@ -78,18 +78,18 @@ Dropout Transformer::dropout_at(const char* place, int64_t layer, const MicroBat
                                 bool training) const {
   if (!training || options_.dropout == 0) return {};
   return {options_.dropout, random_key(options_.seed, fmt::format("dropout {} {}", place, layer)),
-          batch.first_sample * batch.length * model_.hidden_size, batch.step};
+          &batch.positions.runs, batch.step};
 }
 
 const RotaryTable& Transformer::rotary_for(Executor& run, int64_t length) {
-  if (rotary_.defined() && rotary_.cos_LD.size(0) != length) rotary_ = make_rotary_table(run, model_, length);
+  if (rotary_.defined() && rotary_.cos_LD.size(0) < length) rotary_ = make_rotary_table(run, model_, length);
   return rotary_;
 }
 
 at::Tensor Transformer::embedded(Executor& run, const MicroBatch& batch, bool training) {
   run.set_place("embeddings");
   const at::Tensor x_NH = run.empty({batch.ids_N.size(0), model_.hidden_size}, Category::activations);
-  embed(run, group_, x_NH, batch.ids_N, *token_, position_, batch.length);
+  embed(run, group_, x_NH, batch.ids_N, *token_, position_, batch.positions.runs);
   const Dropout dropout = dropout_at("embeddings", 0, batch, training);
   if (dropout.probability > 0) drop(run, x_NH, x_NH, dropout);
   return x_NH;
@@ -97,7 +97,7 @@ at::Tensor Transformer::embedded(Executor& run, const MicroBatch& batch, bool tr
 
 at::Tensor Transformer::through_blocks(Executor& run, const MicroBatch& batch, bool training, Saved* saved) {
   at::Tensor x_NH = embedded(run, batch, training);
-  const RotaryTable& rotary = rotary_for(run, batch.length);
+  const RotaryTable& rotary = rotary_for(run, batch.positions.end);
   if (saved) {
     saved->attention.resize(attention_.size());
     saved->mlp.resize(mlp_.size());
@@ -105,7 +105,7 @@ at::Tensor Transformer::through_blocks(Executor& run, const MicroBatch& batch, b
   for (size_t layer = 0; layer < attention_.size(); ++layer) {
     const auto number = static_cast<int64_t>(layer);
     run.set_place(layer_name(number, "attention"));
-    x_NH = attention_[layer].forward(run, x_NH, batch.length, rotary,
+    x_NH = attention_[layer].forward(run, x_NH, batch.positions, rotary,
                                      dropout_at("attention", number, batch, training),
                                      saved ? &saved->attention[layer] : nullptr);
     run.set_place(layer_name(number, "mlp"));
@@ -147,14 +147,14 @@ void Transformer::backward(Executor& run, const MicroBatch& batch, Saved& saved,
     run.set_place(layer_name(layer, "mlp"));
     mlp_[at].backward(run, d_NH, dropout_at("mlp", layer, batch, true), saved.mlp[at]);
     run.set_place(layer_name(layer, "attention"));
-    attention_[at].backward(run, d_NH, batch.length, rotary_, dropout_at("attention", layer, batch, true),
+    attention_[at].backward(run, d_NH, batch.positions, rotary_, dropout_at("attention", layer, batch, true),
                             saved.attention[at]);
     unit_done(layer + 1);
   }
   run.set_place("embeddings");
   const Dropout dropout = dropout_at("embeddings", 0, batch, true);
   if (dropout.probability > 0) drop(run, d_NH, d_NH, dropout);
-  embed_backward(run, group_, d_NH, batch.ids_N, *token_, position_, batch.length);
+  embed_backward(run, group_, d_NH, batch.ids_N, *token_, position_, batch.positions.runs);
   unit_done(0);
 }
 
@@ -174,7 +174,7 @@ void Transformer::evaluate(Executor& run, const MicroBatch& batch, at::Tensor lo
 at::Tensor Transformer::next_token_logits(Executor& run, const at::Tensor& ids_N) {
   MUSTER_CHECK(!group_.is_split(), "logits of one rank among {}", group_.size());
   run.set_phase("sample");
-  const MicroBatch batch{ids_N, {}, ids_N.size(0)};
+  const MicroBatch batch{ids_N, {}, whole_sequences(1, ids_N.size(0))};
   const at::Tensor x_NH = through_blocks(run, batch, /*training=*/false, nullptr);
   const at::Tensor last_1H = x_NH.narrow(0, x_NH.size(0) - 1, 1);
   const at::Tensor normed_1H = run.empty(last_1H.sizes(), Category::temporary);

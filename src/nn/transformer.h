@@ -1,5 +1,5 @@
 // The decoder as one stage: embeddings, blocks, final norm and the loss over the vocabulary, for every
-// family, whole or shared by a tensor group. Forward and backward are explicit: what is kept, where it dies
+// family, whole or shared by a tensor group and a context group. Forward and backward are explicit: what is kept, where it dies
 // and when a unit's gradients are complete is read off the code, and is the same on `meta`.
 #pragma once
 #include <functional>
@@ -8,17 +8,17 @@
 #include "nn/layers/attention.h"
 #include "nn/layers/mlp.h"
 #include "nn/parameters.h"
+#include "nn/positions.h"
 #include "nn/rotary.h"
 #include "nn/tensor_group.h"
 
 namespace muster::nn {
 
-// N = sequences * length rows of int32 ids; a target < 0 is not counted.
+// Rows of int32 ids and where they stand; a target < 0 is not counted.
 struct MicroBatch {
   at::Tensor ids_N, targets_N;
-  int64_t length = 0;
-  int64_t first_sample = 0;  // of its first sequence within the step's global batch
-  uint64_t step = 0;         // numbers the random draws
+  Positions positions;
+  uint64_t step = 0;  // numbers the random draws
 };
 
 class Transformer {
@@ -27,11 +27,12 @@ class Transformer {
     double dropout = 0;
     uint64_t seed = 0;
     int64_t loss_chunk_tokens = 0;  // 0: chosen
-    int64_t length = 0;             // of a training sequence
+    int64_t length = 0;             // of a whole training sequence
   };
-  // `parameters` are this rank's parts of a model that `group` shares.
-  Transformer(const spec::ModelSpec& model, TensorGroup group, ParameterStore& parameters, Executor& run,
-              Options options);
+  // `parameters` are this rank's parts of a model that `group` shares; the ranks of `context` see other parts
+  // of the same sequences.
+  Transformer(const spec::ModelSpec& model, TensorGroup group, ContextGroup context,
+              ParameterStore& parameters, Executor& run, Options options);
 
   // What a micro-batch leaves between forward and backward.
   struct Saved {

@@ -36,8 +36,8 @@ Rank::Rank(const spec::Job& job, const spec::Mesh& mesh, int64_t rank, comm::Gro
   // The same first bits in every layout.
   load_or_initialize();
   // Layers over views of those buffers.
-  model_ =
-      std::make_unique<nn::Transformer>(job.model, tensor_group(), *parameters_, run_, model_options(job));
+  model_ = std::make_unique<nn::Transformer>(job.model, tensor_group(), context_group(), *parameters_, run_,
+                                             model_options(job));
   // State beside each parameter, and the way its gradient is summed.
   optimizer_ = std::make_unique<Optimizer>(job.optimizer, *parameters_, run_);
   reducer_ = std::make_unique<Reducer>(*parameters_, groups_.on(spec::Span::tokens));

@@ -13,7 +13,8 @@ struct Loaded {
 };
 
 // The global batch of a step is samples [(step - 1) B, step B). Data coordinate d takes the d-th of D equal
-// parts, in order, and cuts it into micro-batches; the layout never changes which samples a step sees.
+// parts, in order, and cuts it into micro-batches; a rank of the context axis keeps its own tokens of each
+// sequence. The layout never changes which samples a step sees.
 class Feed {
  public:
   // `dataset` null: shapes alone, for `meta`.
@@ -22,8 +23,10 @@ class Feed {
   int64_t micro_batches() const { return micro_batches_; }
 
  private:
+  void fill(const nn::Positions& positions, int64_t step, int32_t* ids, int32_t* targets) const;
   const data::Dataset* dataset_;
   int64_t length_, global_batch_, micro_batch_size_, micro_batches_, first_;
+  nn::SequenceSplit split_;
 };
 
 }  // namespace muster::train

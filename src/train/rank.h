@@ -64,6 +64,9 @@ class Rank {
   struct InFlight;
   void load_or_initialize();
   nn::TensorGroup tensor_group() { return nn::TensorGroup(groups_.on(spec::Axis::tensor)); }
+  nn::ContextGroup context_group() {
+    return {groups_.on(spec::Axis::context), job_.layout.context_method};
+  }
   void forward(const Feed& feed, const schedule::Action& action, InFlight& flight);
   void backward(const schedule::Action& action, InFlight& flight);
 

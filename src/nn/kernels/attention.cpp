@@ -52,6 +52,19 @@ MUSTER_CLONES void softmax_backward_rows(T* __restrict p, T* __restrict dp, cons
   }
 }
 
+template <class T>
+MUSTER_CLONES void merge_rows(T* __restrict out, T* lse, const T* __restrict more, const T* more_lse,
+                              int64_t row_size, int64_t head_dim, int64_t rows) {
+  for (int64_t row = 0; row < rows; ++row, out += row_size, more += head_dim) {
+    const T most = std::max(lse[row], more_lse[row]);
+    const T mine = std::exp(lse[row] - most), theirs = std::exp(more_lse[row] - most), sum = mine + theirs;
+    const T keep = mine / sum, take = theirs / sum;
+#pragma omp simd
+    for (int64_t i = 0; i < head_dim; ++i) out[i] = out[i] * keep + more[i] * take;
+    lse[row] = most + std::log(sum);
+  }
+}
+
 }  // namespace
 
 template <class T>
@@ -66,6 +79,14 @@ void causal_softmax_backward(T* scores, T* dp, const T* lse, const T* out, const
                         static_cast<T>(scale));
 }
 
+template <class T>
+void merge_softmax(T* out, T* lse, const T* more, const T* more_lse, int64_t row_size, int64_t head_dim,
+                   int64_t rows) {
+  merge_rows(out, lse, more, more_lse, row_size, head_dim, rows);
+}
+
+template void merge_softmax(float*, float*, const float*, const float*, int64_t, int64_t, int64_t);
+template void merge_softmax(double*, double*, const double*, const double*, int64_t, int64_t, int64_t);
 template void causal_softmax(float*, float*, int64_t, int64_t, int64_t, double);
 template void causal_softmax(double*, double*, int64_t, int64_t, int64_t, double);
 template void causal_softmax_backward(float*, float*, const float*, const float*, const float*, int64_t,

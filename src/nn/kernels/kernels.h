@@ -44,7 +44,8 @@ void rotate_back(T* out, const T* x, const T* cos, const T* sin, int64_t rows, i
 
 // ---- causal softmax over one tile of scores (attention.cpp) ----
 // Rows are the queries at positions first, first + 1, ...; columns the keys from 0. Row r sees first + r + 1
-// of them: those become softmax(scale * scores), the others 0. lse[r] = log of the sum of their exponentials.
+// of them, at most all: those become softmax(scale * scores), the others 0. lse[r] = log of the sum of their
+// exponentials.
 template <class T>
 void causal_softmax(T* scores, T* lse, int64_t rows, int64_t columns, int64_t first, double scale);
 // From scores and the gradient dp of their softmax: scores become the softmax again, dp the gradient of the
@@ -52,6 +53,13 @@ void causal_softmax(T* scores, T* lse, int64_t rows, int64_t columns, int64_t fi
 template <class T>
 void causal_softmax_backward(T* scores, T* dp, const T* lse, const T* out, const T* dout, int64_t row_size,
                              int64_t head_dim, int64_t rows, int64_t columns, int64_t first, double scale);
+
+// The softmax-weighted sums out over some keys and more over others become those over both, and so do the
+// logs lse and more_lse of their weights (Milakov and Gimelshein 2018, "Online normalizer"). Rows of out are
+// `row_size` apart, those of more `head_dim`.
+template <class T>
+void merge_softmax(T* out, T* lse, const T* more, const T* more_lse, int64_t row_size, int64_t head_dim,
+                   int64_t rows);
 
 // ---- activations (activation.cpp) ----
 // Rows of gate_up are [gate, up], each `size`: h = silu(gate) * up (Shazeer 2020, "GLU variants", equation
@@ -91,10 +99,10 @@ void split_cross_entropy(T* exps, double* losses, const double* sums, const doub
 
 // ---- rows and sums (rows.cpp) ----
 // table has the rows of ids [first_id, first_id + ids_here): the others give 0 and take nothing.
-// out[row] = table[ids[row]] (+ positions[row % length] where not null).
+// out[row] = table[ids[row]].
 template <class T>
-void embed(T* out, const T* table, const T* positions, const int32_t* ids, int64_t rows, int64_t length,
-           int64_t size, int64_t first_id, int64_t ids_here);
+void embed(T* out, const T* table, const int32_t* ids, int64_t rows, int64_t size, int64_t first_id,
+           int64_t ids_here);
 // dtable[ids[row]] += dy[row], in row order.
 template <class T>
 void embed_backward(T* dtable, const T* dy, const int32_t* ids, int64_t rows, int64_t size, int64_t first_id,

@@ -27,8 +27,8 @@ constexpr int64_t kSquareBlock = 65536;  // elements summed before they join the
 }  // namespace
 
 template <class T>
-void embed(T* out, const T* table, const T* positions, const int32_t* ids, int64_t rows, int64_t length,
-           int64_t size, int64_t first_id, int64_t ids_here) {
+void embed(T* out, const T* table, const int32_t* ids, int64_t rows, int64_t size, int64_t first_id,
+           int64_t ids_here) {
   over_rows(rows, size, [=](int64_t begin, int64_t end) {
     for (int64_t row = begin; row < end; ++row) {
       T* to = out + row * size;
@@ -37,7 +37,6 @@ void embed(T* out, const T* table, const T* positions, const int32_t* ids, int64
         std::memcpy(to, table + id * size, static_cast<size_t>(size) * sizeof(T));
       else
         std::fill(to, to + size, T(0));
-      if (positions) add_row(to, positions + row % length * size, size);
     }
   });
 }

@@ -28,13 +28,10 @@ void sum_rows(at::Tensor out, bool accumulate, const at::Tensor& x_NS, int64_t g
   put(out, accumulate, x_NS.view({-1, groups, x_NS.size(1)}).sum(0).view_as(out));
 }
 
-void embed(at::Tensor out_NH, const at::Tensor& table_VH, const at::Tensor& positions_LH,
-           const at::Tensor& ids_N, int64_t length, int64_t first_id) {
+void embed(at::Tensor out_NH, const at::Tensor& table_VH, const at::Tensor& ids_N, int64_t first_id) {
   const auto [row_N, here_N] = rows_here(ids_N, first_id, table_VH.size(0));
   at::index_select_out(out_NH, table_VH, 0, row_N);
   out_NH.masked_fill_(here_N.logical_not().unsqueeze(1), 0);
-  if (positions_LH.defined())
-    out_NH.view({-1, length, out_NH.size(1)}).add_(positions_LH.narrow(0, 0, length));
 }
 
 void embed_backward(at::Tensor dtable_VH, const at::Tensor& dy_NH, const at::Tensor& ids_N,
@@ -97,63 +94,108 @@ void rotate(at::Tensor x_NHD, const at::Tensor& cos_LD, const at::Tensor& sin_LD
 
 namespace {
 
-// The parts of fused rows by groups of query heads that share a key head: q [B, K, G, S, D], k and v [B, K,
-// 1, S, D]; views.
-struct Grouped {
-  at::Tensor q, k, v;
+// Heads of rows of one sequence, by groups of query heads that share a key head: [K, G, S, D]; views.
+at::Tensor heads_of(const at::Tensor& rows_SE, int64_t first, int64_t key_heads, int64_t group,
+                    int64_t head_dim) {
+  return rows_SE.narrow(1, first, key_heads * group * head_dim)
+      .view({-1, key_heads, group, head_dim})
+      .permute({1, 2, 0, 3});
+}
+
+// What one block works on, views all. Keys and values stand in rows kv, the keys' heads from `first` on.
+struct BlockViews {
+  BlockViews(const spec::Block& block, int64_t length, const HeadShape& h)
+      : query_row(block.sequence * length + block.first_query),
+        key_row(block.sequence * length + block.first_key),
+        block(block),
+        h(h) {}
+  at::Tensor q(const at::Tensor& rows_NQ) const {
+    return heads_of(rows_NQ.narrow(0, query_row, block.queries), 0, h.key_heads,
+                    h.query_heads / h.key_heads, h.head_dim);
+  }
+  at::Tensor k(const at::Tensor& rows, int64_t first) const {
+    return heads_of(rows.narrow(0, key_row, block.keys), first, h.key_heads, 1, h.head_dim);
+  }
+  at::Tensor v(const at::Tensor& rows, int64_t first) const { return k(rows, first + h.kv_size()); }
+  at::Tensor lse(const at::Tensor& lse_BQS) const {
+    return lse_BQS[block.sequence]
+        .narrow(1, block.first_query, block.queries)
+        .view({h.key_heads, h.query_heads / h.key_heads, block.queries, 1});
+  }
+  // q k^T / sqrt(D), with minus infinity where the key lies ahead of the query.
+  at::Tensor scores(const at::Tensor& q, const at::Tensor& k) const {
+    const at::Tensor all = at::matmul(q, k.transpose(2, 3)) / std::sqrt(static_cast<double>(h.head_dim));
+    if (!block.causal) return all;
+    return all.masked_fill(at::ones({block.queries, block.keys}, q.options().dtype(at::kBool)).triu(1),
+                           -INFINITY);
+  }
+  int64_t query_row, key_row;
+  const spec::Block& block;
+  const HeadShape& h;
 };
 
-at::Tensor grouped(const at::Tensor& rows_NE, int64_t first, int64_t key_heads, int64_t group, int64_t length,
-                   int64_t head_dim) {
-  return rows_NE.narrow(1, first, key_heads * group * head_dim)
-      .view({-1, length, key_heads, group, head_dim})
-      .permute({0, 2, 3, 1, 4});
-}
-
-Grouped split(const at::Tensor& qkv_NE, int64_t length, const HeadShape& h) {
-  const int64_t group = h.query_heads / h.key_heads;
-  return {grouped(qkv_NE, 0, h.key_heads, group, length, h.head_dim),
-          grouped(qkv_NE, h.q_size(), h.key_heads, 1, length, h.head_dim),
-          grouped(qkv_NE, h.q_size() + h.kv_size(), h.key_heads, 1, length, h.head_dim)};
-}
-
-double scale_of(const HeadShape& h) {
-  return 1 / std::sqrt(static_cast<double>(h.head_dim));
-}
-
-// q k^T / sqrt(D), with minus infinity where the key lies ahead of the query.
-at::Tensor causal_scores(const Grouped& x, int64_t length, const HeadShape& h) {
-  const at::Tensor ahead = at::ones({length, length}, x.q.options().dtype(at::kBool)).triu(1);
-  return (at::matmul(x.q, x.k.transpose(3, 4)) * scale_of(h)).masked_fill(ahead, -INFINITY);
+struct BlockGradient {
+  at::Tensor dq, dk, dv;
+};
+BlockGradient gradient_of(const BlockViews& at, const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
+                          const AttentionOutput& saved, const at::Tensor& dout_NQ) {
+  const at::Tensor dout = at.q(dout_NQ), out = at.q(saved.out_NQ);
+  const at::Tensor share = (at.scores(q, k) - at.lse(saved.lse_BQS)).exp();
+  const at::Tensor dshare = at::matmul(dout, v.transpose(2, 3));
+  const at::Tensor dscores = share * (dshare - (dout * out).sum(-1, true)) /
+                             std::sqrt(static_cast<double>(at.h.head_dim));
+  return {at::matmul(dscores, k), at::matmul(dscores.transpose(2, 3), q).sum(1, true),
+          at::matmul(share.transpose(2, 3), dout).sum(1, true)};
 }
 
 }  // namespace
 
-void attention(const AttentionOutput& result, const at::Tensor& qkv_NE, int64_t length, const HeadShape& h) {
-  const Grouped x = split(qkv_NE, length, h);
-  const at::Tensor scores = causal_scores(x, length, h);
-  const at::Tensor lse = scores.logsumexp(-1);
-  grouped(result.out_NQ, 0, h.key_heads, h.query_heads / h.key_heads, length, h.head_dim)
-      .copy_(at::matmul((scores - lse.unsqueeze(-1)).exp(), x.v));
-  result.lse_BQS.view_as(lse).copy_(lse);
+void attention(const AttentionOutput& result, const at::Tensor& qkv_NE, int64_t length, const HeadShape& h,
+               const spec::Blocks& blocks) {
+  for (const spec::Block& block : blocks) {
+    const BlockViews at(block, length, h);
+    const at::Tensor scores = at.scores(at.q(qkv_NE), at.k(qkv_NE, h.q_size()));
+    const at::Tensor lse = scores.logsumexp(-1, true);
+    at.q(result.out_NQ).copy_(at::matmul((scores - lse).exp(), at.v(qkv_NE, h.q_size())));
+    at.lse(result.lse_BQS).copy_(lse);
+  }
 }
 
 void attention_backward(at::Tensor qkv_NE, const AttentionOutput& saved, const at::Tensor& dout_NQ,
-                        int64_t length, const HeadShape& h) {
-  const int64_t group = h.query_heads / h.key_heads;
-  Grouped x = split(qkv_NE, length, h);
-  const at::Tensor dout = grouped(dout_NQ, 0, h.key_heads, group, length, h.head_dim);
-  const at::Tensor out = grouped(saved.out_NQ, 0, h.key_heads, group, length, h.head_dim);
-  const at::Tensor lse = saved.lse_BQS.view({-1, h.key_heads, group, length, 1});
-  const at::Tensor share = (causal_scores(x, length, h) - lse).exp();
-  const at::Tensor dv = at::matmul(share.transpose(3, 4), dout).sum(2, true);
-  const at::Tensor dshare = at::matmul(dout, x.v.transpose(3, 4));
-  const at::Tensor dscores = share * (dshare - (dout * out).sum(-1, true)) * scale_of(h);
-  const at::Tensor dq = at::matmul(dscores, x.k);
-  const at::Tensor dk = at::matmul(dscores.transpose(3, 4), x.q).sum(2, true);
-  x.q.copy_(dq);
-  x.k.copy_(dk);
-  x.v.copy_(dv);
+                        int64_t length, const HeadShape& h, const spec::Blocks& blocks) {
+  for (const spec::Block& block : blocks) {
+    const BlockViews at(block, length, h);
+    at::Tensor q = at.q(qkv_NE), k = at.k(qkv_NE, h.q_size()), v = at.v(qkv_NE, h.q_size());
+    const BlockGradient gradient = gradient_of(at, q, k, v, saved, dout_NQ);
+    q.copy_(gradient.dq);
+    k.copy_(gradient.dk);
+    v.copy_(gradient.dv);
+  }
+}
+
+void attention_to(const AttentionOutput& result, const at::Tensor& qkv_NE, const at::Tensor& kv_NK,
+                  int64_t length, const HeadShape& h, const spec::Blocks& blocks) {
+  for (const spec::Block& block : blocks) {
+    const BlockViews at(block, length, h);
+    const at::Tensor scores = at.scores(at.q(qkv_NE), at.k(kv_NK, 0));
+    at::Tensor lse = at.lse(result.lse_BQS), out = at.q(result.out_NQ);
+    const at::Tensor all = at::logaddexp(lse, scores.logsumexp(-1, true));
+    out.copy_(out * (lse - all).exp() + at::matmul((scores - all).exp(), at.v(kv_NK, 0)));
+    lse.copy_(all);
+  }
+}
+
+void attention_to_backward(at::Tensor dq_NQ, at::Tensor dkv_NK, const at::Tensor& qkv_NE,
+                           const at::Tensor& kv_NK, const AttentionOutput& saved, const at::Tensor& dout_NQ,
+                           int64_t length, const HeadShape& h, const spec::Blocks& blocks) {
+  for (const spec::Block& block : blocks) {
+    const BlockViews at(block, length, h);
+    const BlockGradient gradient =
+        gradient_of(at, at.q(qkv_NE), at.k(kv_NK, 0), at.v(kv_NK, 0), saved, dout_NQ);
+    at.q(dq_NQ).add_(gradient.dq);
+    at.k(dkv_NK, 0).add_(gradient.dk);
+    at.v(dkv_NK, 0).add_(gradient.dv);
+  }
 }
 
 void swiglu(at::Tensor h_NF, const at::Tensor& gate_up_NG) {

@@ -42,10 +42,12 @@ void drop(Executor& run, at::Tensor out, const at::Tensor& x, const Dropout& dro
   run.run("dropout", {0, bytes_of(x, 2)}, [&] {
     // Draws belong to logical positions, so every device takes the host's.
     const at::Tensor from = x.cpu(), to = out.is_cpu() ? out : at::empty_like(from);
+    const int64_t width = x.size(1);
     with_type(from, [&](auto zero) {
       using T = decltype(zero);
-      kernels::dropout(data<T>(to), data<T>(from), from.numel(), dropout.first, dropout.draw, dropout.key,
-                       dropout.probability);
+      for (const RowRun& at : *dropout.rows)
+        kernels::dropout(data<T>(to) + at.row * width, data<T>(from) + at.row * width, at.rows * width,
+                         at.token * width, dropout.draw, dropout.key, dropout.probability);
     });
     if (!out.is_cpu()) out.copy_(to);
   });

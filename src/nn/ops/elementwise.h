@@ -2,6 +2,7 @@
 #pragma once
 #include "base/random.h"
 #include "nn/executor.h"
+#include "nn/positions.h"
 #include "nn/weight.h"
 
 namespace muster::nn {
@@ -13,12 +14,12 @@ void sum_rows(Executor& run, Weight& weight, const at::Tensor& x_NS, int64_t gro
 // y += x.
 void add_to(Executor& run, at::Tensor y, const at::Tensor& x);
 
-// Where a draw stands: the logical position of element 0 (it depends on the global sample, never on the
-// rank), and the step.
+// Where draws stand: the logical positions of the rows (they depend on the global sample, never on the rank),
+// and the step. `rows` outlives this.
 struct Dropout {
   double probability = 0;
   PhiloxKey key{};
-  int64_t first = 0;
+  const std::vector<RowRun>* rows = nullptr;
   uint64_t draw = 0;
 };
 // out = x with elements dropped and the rest scaled by 1 / (1 - p); the same call again drops the same. out

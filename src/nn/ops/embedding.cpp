@@ -7,41 +7,45 @@
 namespace muster::nn {
 namespace {
 
-// The first `length` rows of the position table get the sums of their tokens' gradients; the others none.
-void position_backward(Executor& run, const at::Tensor& dy_NH, Weight& position, int64_t length) {
+// Rows of the position table get the sums of their tokens' gradients; those of no token here none.
+void position_backward(Executor& run, const at::Tensor& dy_NH, Weight& position,
+                       const std::vector<RowRun>& rows) {
   const bool add = position.accumulate();
-  at::Tensor used = position.gradient.narrow(0, 0, length);
-  const int64_t rest = position.gradient.size(0) - length;
   run.run("sum_rows", {0, static_cast<int64_t>(dy_NH.nbytes())}, [&] {
-    if (!add && rest > 0) position.gradient.narrow(0, length, rest).zero_();
-    if (!dy_NH.is_cpu()) return composite::sum_rows(used, add, dy_NH, length);
-    with_type(dy_NH, [&](auto zero) {
-      using T = decltype(zero);
-      kernels::sum_rows(data<T>(used), add, data<T>(dy_NH), dy_NH.size(0), dy_NH.size(1), length);
-    });
+    if (!add) position.gradient.zero_();
+    for (const RowRun& at : rows)
+      position.gradient.narrow(0, at.position, at.rows).add_(dy_NH.narrow(0, at.row, at.rows));
+  });
+}
+
+void add_positions(Executor& run, at::Tensor out_NH, const at::Tensor& positions_LH,
+                   const std::vector<RowRun>& rows) {
+  run.run("add_positions", {0, 3 * static_cast<int64_t>(out_NH.nbytes())}, [&] {
+    for (const RowRun& at : rows)
+      out_NH.narrow(0, at.row, at.rows).add_(positions_LH.narrow(0, at.position, at.rows));
   });
 }
 
 }  // namespace
 
 void embed(Executor& run, const TensorGroup& group, at::Tensor out_NH, const at::Tensor& ids_N,
-           const Weight& token, const Weight* position, int64_t length) {
-  // Positions enter the group's sum once.
-  const at::Tensor positions = position && group.rank() == 0 ? position->value : at::Tensor();
+           const Weight& token, const Weight* position, const std::vector<RowRun>& rows) {
   const int64_t ids_here = token.value.size(0), first_id = group.rank() * ids_here;
   run.run("embedding", {0, 2 * static_cast<int64_t>(out_NH.nbytes())}, [&] {
-    if (!out_NH.is_cpu()) return composite::embed(out_NH, token.value, positions, ids_N, length, first_id);
+    if (!out_NH.is_cpu()) return composite::embed(out_NH, token.value, ids_N, first_id);
     with_type(out_NH, [&](auto zero) {
       using T = decltype(zero);
-      kernels::embed(data<T>(out_NH), data<T>(token.value), data_or_null<T>(positions), data<int32_t>(ids_N),
-                     out_NH.size(0), length, out_NH.size(1), first_id, ids_here);
+      kernels::embed(data<T>(out_NH), data<T>(token.value), data<int32_t>(ids_N), out_NH.size(0),
+                     out_NH.size(1), first_id, ids_here);
     });
   });
+  // Positions enter the group's sum once.
+  if (position && group.rank() == 0) add_positions(run, out_NH, position->value, rows);
   group.all_reduce(out_NH).wait();
 }
 
 void embed_backward(Executor& run, const TensorGroup& group, const at::Tensor& dy_NH, const at::Tensor& ids_N,
-                    Weight& token, Weight* position, int64_t length) {
+                    Weight& token, Weight* position, const std::vector<RowRun>& rows) {
   const bool add = token.accumulate();
   const int64_t ids_here = token.value.size(0), first_id = group.rank() * ids_here;
   run.run("embedding_backward", {0, 2 * static_cast<int64_t>(dy_NH.nbytes())}, [&] {
@@ -53,7 +57,7 @@ void embed_backward(Executor& run, const TensorGroup& group, const at::Tensor& d
                               dy_NH.size(1), first_id, ids_here);
     });
   });
-  if (position) position_backward(run, dy_NH, *position, length);
+  if (position) position_backward(run, dy_NH, *position, rows);
 }
 
 }  // namespace muster::nn

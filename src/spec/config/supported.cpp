@@ -11,7 +11,7 @@ struct NotBuilt {
   const char* remedy;
 };
 
-constexpr const char* kOnlyBuilt = "leave it out: the data and tensor axes are the ones built";
+constexpr const char* kOnlyBuilt = "leave it out: the data, tensor and context axes are the ones built";
 constexpr const char* kOneFormat =
     "use float32 or float64 for compute, parameters, gradients and optimizer alike";
 
@@ -30,7 +30,6 @@ constexpr NotBuilt kNotBuilt[] = {
     {"layout.pipeline", [](const Job& j) { return j.layout.pipeline > 1; }, "pipeline parallelism",
      kOnlyBuilt},
     {"layout.chunks", [](const Job& j) { return j.layout.chunks > 1; }, "several chunks a stage", kOnlyBuilt},
-    {"layout.context", [](const Job& j) { return j.layout.context > 1; }, "context parallelism", kOnlyBuilt},
     {"layout.expert", [](const Job& j) { return j.layout.expert > 1; }, "a model with experts",
      "leave it out"},
     {"layout.zero", [](const Job& j) { return j.layout.zero > 0; }, "sharded states", "use zero = 0"},

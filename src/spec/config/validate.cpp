@@ -107,6 +107,39 @@ void check_tensor(Rules& rules) {
           nearest_multiples(model.vocab_size, tensor) + "; ids that the tokenizer never gives are allowed");
 }
 
+// The ring gives every rank an early and a late chunk; the all-to-all form an equal part of the tokens, and of
+// the heads that a rank of the tensor group has.
+void check_context(Rules& rules) {
+  const LayoutConfig& layout = rules.job().layout;
+  const ModelSpec& model = rules.job().model;
+  const int64_t context = layout.context, length = rules.job().data.sequence_length;
+  if (context == 1) return;
+  const bool is_ring = layout.context_method == "ring";
+  const int64_t parts = is_ring ? 2 * context : context;
+  rules.require(length % parts == 0, {"data.sequence_length", "layout.context", "layout.context_method"},
+                is_ring ? fmt::format("must be a multiple of 2 x layout.context = {}: each rank of the ring has "
+                                      "an early and a late chunk",
+                                      parts)
+                        : fmt::format("must be a multiple of layout.context = {}", parts),
+                nearest_multiples(length, parts));
+  if (is_ring) return;
+  const int64_t heads = model.num_attention_heads / layout.tensor,
+                key_heads = model.num_key_value_heads / layout.tensor;
+  const auto fits = [&](int64_t ranks) {
+    return heads % ranks == 0 && (key_heads % ranks == 0 || ranks % std::max<int64_t>(key_heads, 1) == 0);
+  };
+  int64_t nearest = context;
+  while (nearest > 1 && !fits(nearest)) --nearest;
+  rules.require(
+      fits(context),
+      {"layout.context", "layout.context_method", "layout.tensor", "model.num_attention_heads",
+       "model.num_key_value_heads"},
+      fmt::format("with context_method = \"all_to_all\" must divide the {} query heads of a rank, and divide "
+                  "its {} key-value heads or be a multiple of them",
+                  heads, key_heads),
+      fmt::format("context = {} is the nearest below; the ring takes any number of heads", nearest));
+}
+
 }  // namespace
 
 void check_rules(Rules& rules) {
@@ -121,6 +154,7 @@ void check_rules(Rules& rules) {
 void check_divisions(Rules& rules) {
   check_batch(rules);
   check_tensor(rules);
+  check_context(rules);
 }
 
 }  // namespace muster::spec

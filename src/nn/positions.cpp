@@ -1,0 +1,61 @@
+#include "nn/positions.h"
+
+#include <algorithm>
+
+namespace muster::nn {
+namespace {
+
+using Documents = std::vector<spec::Stretch>;
+
+void add_blocks(spec::Blocks& all, spec::Blocks blocks, int64_t sequence) {
+  for (spec::Block& block : blocks) {
+    block.sequence = sequence;
+    all.push_back(block);
+  }
+}
+
+// The scores of one sequence, by peer.
+void add_sequence_blocks(Positions& positions, const Documents& documents, const spec::Pieces& own,
+                         int64_t sequence, const SequenceSplit& split) {
+  if (split.method == "all_to_all" || split.ranks == 1)
+    return add_blocks(positions.blocks[0],
+                      spec::blocks_within(spec::pieces_of(split.method, documents, 0, 1)), sequence);
+  for (int64_t peer = 0; peer < split.ranks; ++peer)
+    add_blocks(positions.blocks[static_cast<size_t>(peer)],
+               peer == split.rank ? spec::blocks_within(own)
+                                  : spec::blocks_between(
+                                        own, spec::pieces_of(split.method, documents, peer, split.ranks)),
+               sequence);
+}
+
+}  // namespace
+
+Positions make_positions(const std::vector<Documents>& documents, int64_t length, int64_t first_sample,
+                         const SequenceSplit& split) {
+  Positions positions;
+  positions.sequences = static_cast<int64_t>(documents.size());
+  positions.length = length / split.ranks;
+  positions.whole_length = length;
+  positions.blocks.resize(split.method == "all_to_all" ? 1 : static_cast<size_t>(split.ranks));
+  int64_t row = 0;
+  for (int64_t sequence = 0; sequence < positions.sequences; ++sequence) {
+    const Documents& parts = documents[static_cast<size_t>(sequence)];
+    const spec::Pieces own = spec::pieces_of(split.method, parts, split.rank, split.ranks);
+    for (const spec::Piece& piece : own) {
+      const int64_t position = piece.first - piece.document;
+      positions.runs.push_back(
+          {row, piece.size, position, (first_sample + sequence) * length + piece.first});
+      positions.end = std::max(positions.end, position + piece.size);
+      row += piece.size;
+    }
+    add_sequence_blocks(positions, parts, own, sequence, split);
+  }
+  return positions;
+}
+
+Positions whole_sequences(int64_t sequences, int64_t length, int64_t first_sample) {
+  const std::vector<Documents> documents(static_cast<size_t>(sequences), Documents{{0, length}});
+  return make_positions(documents, length, first_sample, {});
+}
+
+}  // namespace muster::nn

@@ -2,47 +2,37 @@
 
 #include "nn/layers/residual.h"
 #include "nn/layers/split_linear.h"
-#include "nn/ops/linear.h"
 
 namespace muster::nn {
 
-at::Tensor AttentionLayer::forward(Executor& run, const at::Tensor& residual_NH, int64_t length,
+at::Tensor AttentionLayer::forward(Executor& run, const at::Tensor& residual_MH, int64_t length,
                                    const RotaryTable& rotary, const Dropout& dropout, Saved* saved) const {
   Saved kept;
-  kept.residual_NH = residual_NH;
-  {
-    const at::Tensor normed_NH = run.empty(residual_NH.sizes(), Category::temporary);
-    norm(run, normed_NH, kept.norm, residual_NH, p_.norm);
-    kept.qkv_NE = run.empty({residual_NH.size(0), heads_.row()}, Category::activations);
-    linear(run, kept.qkv_NE, normed_NH, *p_.qkv, value_or_none(p_.qkv_bias));
-  }
+  kept.residual_MH = residual_MH;
+  kept.qkv_NE = normed_linear(run, group_, kept.norm, residual_MH, p_.qkv);
   if (rotary.defined()) rotate(run, kept.qkv_NE, heads_, rotary);
   kept.attention = attention(run, kept.qkv_NE, length, heads_);
-  const at::Tensor out_NH = run.empty(residual_NH.sizes(), Category::activations);
-  row_linear(run, group_, out_NH, kept.attention.out_NQ, *p_.out, value_or_none(p_.out_bias));
-  add_residual(run, out_NH, residual_NH, dropout);
+  const at::Tensor out_MH = run.empty(residual_MH.sizes(), Category::activations);
+  row_linear(run, group_, out_MH, kept.attention.out_NQ, *p_.out, value_or_none(p_.out_bias));
+  add_residual(run, out_MH, residual_MH, dropout);
   if (saved) *saved = std::move(kept);
-  return out_NH;
+  return out_MH;
 }
 
-void AttentionLayer::backward(Executor& run, at::Tensor d_NH, int64_t length, const RotaryTable& rotary,
+void AttentionLayer::backward(Executor& run, at::Tensor d_MH, int64_t length, const RotaryTable& rotary,
                               const Dropout& dropout, Saved& saved) const {
-  Weight none;
   {
-    const BranchGradient branch(run, d_NH, dropout);
     const at::Tensor dout_NQ = run.empty(saved.attention.out_NQ.sizes(), Category::temporary);
-    linear_backward_input(run, dout_NQ, branch.tensor(), *p_.out);
-    linear_backward_weight(run, *p_.out, p_.out_bias ? *p_.out_bias : none, branch.tensor(),
-                           saved.attention.out_NQ);
+    {
+      const BranchGradient branch(run, d_MH, dropout);
+      GatheredRows d(run, group_, branch.tensor());
+      row_linear_backward_input(run, dout_NQ, d, *p_.out);
+      row_linear_backward_weight(run, *p_.out, p_.out_bias, d, saved.attention.out_NQ);
+    }
     attention_backward(run, saved.qkv_NE, saved.attention, dout_NQ, length, heads_, rotary);
   }
   saved.attention = {};
-  const at::Tensor normed_NH = run.empty(d_NH.sizes(), Category::temporary);
-  norm_again(run, normed_NH, saved.norm, saved.residual_NH, p_.norm);
-  const at::Tensor dnormed_NH = gradient_beside(run, group_, normed_NH);
-  column_linear_backward(run, group_, dnormed_NH, *p_.qkv, p_.qkv_bias ? *p_.qkv_bias : none, saved.qkv_NE,
-                         normed_NH);
-  norm_backward(run, d_NH, dnormed_NH, saved.norm, saved.residual_NH, p_.norm);
+  normed_linear_backward(run, group_, d_MH, saved.qkv_NE, saved.norm, saved.residual_MH, p_.qkv);
   saved = {};
 }
 

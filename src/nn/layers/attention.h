@@ -1,23 +1,20 @@
 // The attention half of a block: r + Wo attention(rotary(Wqkv norm(r))); split by heads over a tensor group.
 #pragma once
+#include "nn/layers/normed_linear.h"
 #include "nn/ops/attention.h"
 #include "nn/ops/elementwise.h"
-#include "nn/ops/norm.h"
-#include "nn/tensor_group.h"
 
 namespace muster::nn {
 
 class AttentionLayer {
  public:
   struct Parameters {
-    Norm norm;
-    Weight* qkv = nullptr;       // rows [query, key, value]
-    Weight* qkv_bias = nullptr;  // may be null, as below
+    NormedLinear qkv;  // outputs [query, key, value]
     Weight* out = nullptr;
-    Weight* out_bias = nullptr;
+    Weight* out_bias = nullptr;  // may be null
   };
   struct Saved {
-    at::Tensor residual_NH;
+    at::Tensor residual_MH;
     NormSaved norm;
     at::Tensor qkv_NE;
     AttentionOutput attention;
@@ -26,13 +23,13 @@ class AttentionLayer {
   AttentionLayer(Parameters parameters, HeadShape heads, TensorGroup group)
       : p_(parameters), heads_(heads), group_(group) {}
 
-  // The residual stream after this layer. Keeps residual_NH and what else backward needs in `saved`; with
+  // The residual stream after this layer. Keeps residual_MH and what else backward needs in `saved`; with
   // `saved` null nothing is kept.
-  at::Tensor forward(Executor& run, const at::Tensor& residual_NH, int64_t length, const RotaryTable& rotary,
+  at::Tensor forward(Executor& run, const at::Tensor& residual_MH, int64_t length, const RotaryTable& rotary,
                      const Dropout& dropout, Saved* saved) const;
-  // d_NH, the gradient of the stream after the layer, becomes that of the stream before it. `saved` is used
+  // d_MH, the gradient of the stream after the layer, becomes that of the stream before it. `saved` is used
   // up.
-  void backward(Executor& run, at::Tensor d_NH, int64_t length, const RotaryTable& rotary,
+  void backward(Executor& run, at::Tensor d_MH, int64_t length, const RotaryTable& rotary,
                 const Dropout& dropout, Saved& saved) const;
 
  private:

@@ -199,7 +199,11 @@ constexpr Field kFields[] = {
     {"layout", "expert", at<&Job::layout, &L::expert>, axis(1), "ranks",
      "Expert parallel size, carved out of data x context."},
     {"layout", "recompute", at<&Job::layout, &L::recompute>, any(), "",
-     "`none`, `selective`, `full`, `every:K` or `budget:SIZE`."},
+     "What backward computes again instead of keeping it: `none`; `selective`, the attention core; `full`, "
+     "every "
+     "layer from its input; `every:K`, layers 0, K, 2K, ... from theirs; `budget:SIZE`, as little as keeps "
+     "all "
+     "layers of a rank within so many bytes."},
     {"layout", "order", at<&Job::layout, &L::order>, one_of("tensor | context | data | pipeline"), "",
      "The mesh axes, innermost first."},
 

@@ -36,8 +36,6 @@ constexpr NotBuilt kNotBuilt[] = {
     {"layout.zero", [](const Job& j) { return j.layout.zero > 0; }, "sharded states", "use zero = 0"},
     {"layout.replicate", [](const Job& j) { return j.layout.replicate > 1; }, "replicas of shards",
      "leave it out"},
-    {"layout.recompute", [](const Job& j) { return j.layout.recompute != "none"; }, "recomputation",
-     "use recompute = \"none\""},
     {"numerics.compute", [](const Job& j) { return !is_plain(j.numerics.compute); }, "low precision",
      kOneFormat},
     {"numerics.parameters", [](const Job& j) { return mixed(j.numerics, j.numerics.parameters); },

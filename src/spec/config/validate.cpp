@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "spec/config/recompute.h"
 #include "spec/config/rules.h"
 #include "spec/hardware/hardware.h"
 
@@ -114,6 +115,7 @@ void check_rules(Rules& rules) {
   check_vocabulary(rules);
   check_optimizer(rules);
   check_layout(rules);
+  rules.gather("layout.recompute", [&] { parse_recompute(rules.job().layout.recompute); });
   rules.gather("hardware.name", [&] { load_hardware(rules.job().hardware.name); });
   check_divisions(rules);
 }

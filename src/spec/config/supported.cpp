@@ -25,7 +25,11 @@ bool mixed(const NumericsConfig& numerics, const std::string& format) {
 constexpr NotBuilt kNotBuilt[] = {
     {"layout.sequence_parallel", [](const Job& j) { return j.layout.sequence_parallel; },
      "sequence parallelism", kOnlyBuilt},
-    {"checkpoint.every", [](const Job& j) { return j.checkpoint.is_on() && j.layout.tensor > 1; },
+    {"checkpoint.every", [](const Job& j) { return j.checkpoint.every > 0 && j.layout.tensor > 1; },
+     "checkpoints of parameters that are split over a tensor axis", "leave it out, or use tensor = 1"},
+    {"checkpoint.every_minutes", [](const Job& j) { return j.checkpoint.every_minutes > 0 && j.layout.tensor > 1; },
+     "checkpoints of parameters that are split over a tensor axis", "leave it out, or use tensor = 1"},
+    {"checkpoint.adaptive", [](const Job& j) { return j.checkpoint.adaptive && j.layout.tensor > 1; },
      "checkpoints of parameters that are split over a tensor axis", "leave it out, or use tensor = 1"},
     {"layout.pipeline", [](const Job& j) { return j.layout.pipeline > 1; }, "pipeline parallelism",
      kOnlyBuilt},

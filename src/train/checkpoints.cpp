@@ -142,7 +142,10 @@ void Checkpoints::save_beside(int64_t step) {
   under_way_ = {++begun_, step, now(), saver_->begin(facts_of(job_, rank_.mesh().world_size(), step)),
                 false,    false};
   try {
+    const bool is_first = snapshot_.bytes() == 0;
     snapshot_.take(state_, rank_.number());
+    if (leads() && is_first)
+      log_.info("snapshots take {} of host memory on this rank", format_bytes(snapshot_.bytes()));
   } catch (const std::exception&) {
     failure_ = checkpoint::Failure::of_current_exception();
     return;

@@ -42,8 +42,6 @@ class Checkpoints {
   void finish();
 
   int64_t newest_step() const { return newest_step_; }  // durable, of this process or resumed from
-  // What a rank's snapshots take of host memory; 0 before the first.
-  int64_t snapshot_bytes() const { return snapshot_.bytes(); }
 
  private:
   // The save that the background writes.

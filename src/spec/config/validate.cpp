@@ -57,6 +57,14 @@ void check_optimizer(Rules& rules) {
       "shorten the decay or lengthen the run");
 }
 
+void check_checkpoint(Rules& rules) {
+  const CheckpointConfig& checkpoint = rules.job().checkpoint;
+  rules.require(!checkpoint.adaptive || checkpoint.hours_between_interruptions > 0,
+                {"checkpoint.hours_between_interruptions", "checkpoint.adaptive"},
+                "must be given with checkpoint.adaptive",
+                "say what to begin with, e.g. 24; what the run sees is added to it");
+}
+
 void check_layout(Rules& rules) {
   const LayoutConfig& layout = rules.job().layout;
   std::vector<std::string> sorted = layout.order;
@@ -114,6 +122,7 @@ void check_rules(Rules& rules) {
   check_data(rules);
   check_vocabulary(rules);
   check_optimizer(rules);
+  check_checkpoint(rules);
   check_layout(rules);
   rules.gather("layout.recompute", [&] { parse_recompute(rules.job().layout.recompute); });
   rules.gather("hardware.name", [&] { load_hardware(rules.job().hardware.name); });

@@ -2,7 +2,10 @@
 
 #include <ATen/ops/from_blob.h>
 
+#include <algorithm>
+
 #include "base/error.h"
+#include "comm/gather_in_place.h"
 #include "comm/pending.h"
 #include "comm/state.h"
 #include "device/ledger.h"
@@ -88,7 +91,7 @@ Communicator::Communicator(std::unique_ptr<State> state) : state_(std::move(stat
 Communicator::~Communicator() = default;
 Communicator::Communicator(Communicator&&) noexcept = default;
 
-spec::Axis Communicator::axis() const {
+const std::string& Communicator::axis() const {
   return state_->group->axis;
 }
 int64_t Communicator::size() const {
@@ -124,6 +127,7 @@ Pending Communicator::all_gather(at::Tensor out, at::Tensor in, Site site) {
   Pending pending =
       state_->issue(call_over("all_gather", "", out, site), [&](c10d::Backend& backend) {
         at::Tensor to = borrowed(out), from = borrowed(in);
+        if (backend.getBackendName() == "gloo") return gather_in_place(backend, to, from);
         return backend.all_gather_single(to, from);
       });
   pending.keep(std::move(out));
@@ -148,7 +152,7 @@ Pending Communicator::reduce_scatter(at::Tensor out, at::Tensor in, Site site) {
   Pending pending = state_->issue(
       call_over("reduce_scatter", "", in, site),
       [&](c10d::Backend& backend) {
-        at::Tensor to = borrowed(parts).view({-1}), from = borrowed(in).view({-1});
+        at::Tensor to = borrowed(parts.view({-1})), from = borrowed(in.view({-1}));
         // The backend moves the vectors out.
         std::vector<int64_t> to_counts, from_counts;
         return backend.all_to_all_single(to, from, to_counts, from_counts);
@@ -157,8 +161,8 @@ Pending Communicator::reduce_scatter(at::Tensor out, at::Tensor in, Site site) {
         device::CategoryGuard guard(device::Category::communication);
         sum_rows(flat_out, parts);
       });
+  pending.keep(parts);
   pending.keep(std::move(in));
-  pending.keep(std::move(parts));
   return pending;
 }
 
@@ -224,38 +228,62 @@ void Communicator::barrier(Site site) {
   state_->issue(std::move(call), [](c10d::Backend& backend) { return backend.barrier(); }).wait();
 }
 
-Groups::Groups(std::vector<Communicator> by_axis, std::shared_ptr<MessageLog> log)
-    : by_axis_(std::move(by_axis)), log_(std::move(log)) {
-  MUSTER_CHECK(by_axis_.size() == spec::kAxisCount, "{} communicators for {} axes", by_axis_.size(),
-               spec::kAxisCount);
-}
+// Makes the groups of a rank in one order on all ranks.
+class GroupMaker {
+ public:
+  using Connect = std::function<Wire(const Group&)>;
+  GroupMaker(const spec::Mesh& mesh, int64_t rank, std::chrono::milliseconds timeout, const Connect& connect)
+      : mesh_(mesh),
+        rank_(rank),
+        timeout_(timeout),
+        connect_(connect),
+        groups_(std::make_shared<MessageLog>()) {}
 
-Communicator& Groups::on(spec::Axis axis) {
-  return by_axis_[static_cast<size_t>(axis)];
-}
+  Groups make() {
+    for (spec::Axis axis : spec::kAxes) {
+      const bool alone = mesh_.size(axis) == 1;
+      groups_.by_axis_.push_back(
+          add(spec::to_string(axis), alone ? std::vector{rank_} : mesh_.group(rank_, axis)));
+    }
+    for (spec::Span span : spec::kSpans)
+      groups_.by_span_.push_back(with_ranks(mesh_.name(span), mesh_.group(rank_, span)));
+    return std::move(groups_);
+  }
 
-Groups make_groups(const spec::Mesh& mesh, int64_t rank, std::chrono::milliseconds timeout,
-                   const std::function<Wire(const Group&)>& connect_group) {
-  auto log = std::make_shared<MessageLog>();
-  std::vector<Communicator> by_axis;
-  for (spec::Axis axis : spec::kAxes) {
-    auto group = std::make_shared<Group>();
-    group->axis = axis;
-    group->timeout = timeout;
-    group->ranks = mesh.size(axis) == 1 ? std::vector{rank} : mesh.group(rank, axis);
-    group->rank = mesh.size(axis) == 1 ? 0 : mesh.coordinate(rank, axis);
+ private:
+  // A communicator that is there for these ranks already, or a new one.
+  std::shared_ptr<Communicator> with_ranks(const std::string& name, const std::vector<int64_t>& ranks) {
+    for (const auto* known : {&groups_.by_axis_, &groups_.by_span_})
+      for (const auto& communicator : *known)
+        if (communicator->ranks() == ranks) return communicator;
+    return add(name, ranks);
+  }
+
+  std::shared_ptr<Communicator> add(const std::string& name, std::vector<int64_t> ranks) {
+    const auto rank = std::ranges::find(ranks, rank_) - ranks.begin();
+    auto group = std::make_shared<Group>(Group{name, std::move(ranks), rank, timeout_});
     auto state = std::make_unique<Communicator::State>();
     if (group->size() > 1) {
-      Wire wire = connect_group(*group);
+      Wire wire = connect_(*group);
       state->backend = std::move(wire.backend);
       state->agreement = std::move(wire.agreement);
       state->timed = wire.timed;
     }
     state->group = std::move(group);
-    state->log = log;
-    by_axis.emplace_back(std::move(state));
+    state->log = groups_.log_;
+    return std::make_shared<Communicator>(std::move(state));
   }
-  return Groups(std::move(by_axis), log);
+
+  const spec::Mesh& mesh_;
+  int64_t rank_;
+  std::chrono::milliseconds timeout_;
+  const Connect& connect_;
+  Groups groups_;
+};
+
+Groups make_groups(const spec::Mesh& mesh, int64_t rank, std::chrono::milliseconds timeout,
+                   const std::function<Wire(const Group&)>& connect_group) {
+  return GroupMaker(mesh, rank, timeout, connect_group).make();
 }
 
 }  // namespace muster::comm

@@ -17,7 +17,14 @@ at::ScalarType dtype_of(const std::string& name) {
 }
 
 nn::Transformer::Options model_options(const spec::Job& job) {
-  return {job.training.dropout, job.training.seed, job.training.loss_chunk_tokens, job.data.sequence_length};
+  // The single stage has one micro-batch in flight.
+  const int64_t rows = job.training.micro_batch_size * job.data.sequence_length;
+  return {job.training.dropout,
+          job.training.seed,
+          job.training.loss_chunk_tokens,
+          job.data.sequence_length,
+          spec::parse_recompute(job.layout.recompute),
+          rows};
 }
 
 }  // namespace
@@ -40,7 +47,7 @@ Rank::Rank(const spec::Job& job, const spec::Mesh& mesh, int64_t rank, comm::Gro
       std::make_unique<nn::Transformer>(job.model, tensor_group(), *parameters_, run_, model_options(job));
   // State beside each parameter, and the way its gradient is summed.
   optimizer_ = std::make_unique<Optimizer>(job.optimizer, *parameters_, run_);
-  reducer_ = std::make_unique<Reducer>(*parameters_, groups_.on(spec::Axis::data));
+  reducer_ = std::make_unique<Reducer>(*parameters_, groups_.on(spec::Span::tokens));
   partial_sums_ =
       std::make_unique<PartialSums>(*parameters_, job.layout, mesh_, groups_.on(spec::Axis::tensor));
   // What a step does, in order.

@@ -3,6 +3,7 @@
 #pragma once
 #include "nn/layers/normed_linear.h"
 #include "nn/ops/elementwise.h"
+#include "nn/recompute.h"
 
 namespace muster::nn {
 
@@ -23,12 +24,16 @@ class MlpLayer {
   MlpLayer(Parameters parameters, Activation activation, int64_t intermediate_size, TensorGroup group)
       : p_(parameters), activation_(activation), size_(intermediate_size), group_(group) {}
 
-  // As AttentionLayer's.
-  at::Tensor forward(Executor& run, const at::Tensor& residual_MH, const Dropout& dropout,
+  // As AttentionLayer's; with Keep::input nothing is kept: residual_MH is the attention layer's output, which
+  // its own input gives again.
+  at::Tensor forward(Executor& run, const at::Tensor& residual_MH, const Dropout& dropout, Keep keep,
                      Saved* saved) const;
+  void restore(Executor& run, Saved& saved) const;
   void backward(Executor& run, at::Tensor d_MH, const Dropout& dropout, Saved& saved) const;
+  KeepCosts costs(int64_t rows) const;
 
  private:
+  at::Tensor output(Executor& run, const Dropout& dropout, const Saved& saved) const;
   Parameters p_;
   Activation activation_;
   int64_t size_;

@@ -53,7 +53,7 @@ Rehearsal rehearse(const spec::Job& job, int64_t rank) {
   train::Rank program(job, mesh, rank, comm::without_peers(mesh, rank), at::kMeta, clock);
   const train::Feed feed(job, mesh, rank, nullptr);
 
-  Rehearsal result{rank, mesh.world_size(), coordinates(mesh, rank), {}, {}, 0, 0};
+  Rehearsal result{rank, mesh.world_size(), coordinates(mesh, rank), {}, {}, 0, 0, {}};
   {
     const train::Rank::Recording recording(program, result.record);
     program.run_step(feed, 1);

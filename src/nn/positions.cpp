@@ -50,7 +50,19 @@ Positions make_positions(const std::vector<Documents>& documents, int64_t length
     }
     add_sequence_blocks(positions, parts, own, sequence, split);
   }
+  positions.stream = positions.runs;
   return positions;
+}
+
+void share_stream(Positions& positions, int64_t share, int64_t shares) {
+  const int64_t rows = positions.sequences * positions.length / shares, begin = share * rows;
+  positions.stream.clear();
+  for (const RowRun& run : positions.runs) {
+    const int64_t first = std::max(run.row, begin), end = std::min(run.row + run.rows, begin + rows);
+    if (first >= end) continue;
+    const int64_t in = first - run.row;
+    positions.stream.push_back({first - begin, end - first, run.position + in, run.token + in});
+  }
 }
 
 Positions whole_sequences(int64_t sequences, int64_t length, int64_t first_sample) {

@@ -20,6 +20,8 @@ struct Positions {
   int64_t sequences = 0, length = 0;  // rows are [sequences, length], this rank's part of each
   int64_t end = 0;                    // one more than the largest position
   std::vector<RowRun> runs;
+  // The rows of the residual stream that this rank has: `runs`, or its share of them.
+  std::vector<RowRun> stream;
   // By rank of the context group: the scores of this rank's queries and that rank's keys. One entry where
   // attention takes whole sequences.
   std::vector<spec::Blocks> blocks;
@@ -35,6 +37,8 @@ struct SequenceSplit {
 // Sequences `first_sample`, ... of the step's global batch, each `length` tokens made of `documents[i]`.
 Positions make_positions(const std::vector<std::vector<spec::Stretch>>& documents, int64_t length,
                          int64_t first_sample, const SequenceSplit& split);
+// Of the rows, `stream` keeps the share-th of `shares` equal runs of neighbours, counted from its first.
+void share_stream(Positions& positions, int64_t share, int64_t shares);
 // Whole sequences of one document each.
 Positions whole_sequences(int64_t sequences, int64_t length, int64_t first_sample = 0);
 

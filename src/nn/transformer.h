@@ -7,6 +7,7 @@
 
 #include "nn/layers/attention.h"
 #include "nn/layers/mlp.h"
+#include "nn/ops/loss.h"
 #include "nn/parameters.h"
 #include "nn/positions.h"
 #include "nn/rotary.h"
@@ -28,8 +29,10 @@ class Transformer {
     uint64_t seed = 0;
     int64_t loss_chunk_tokens = 0;  // 0: chosen
     int64_t length = 0;             // of a whole training sequence
+    spec::Recompute recompute = {};
+    int64_t rows_in_flight = 0;  // of all micro-batches between their forward and their backward
   };
-  // `parameters` are this rank's parts of a model that `group` shares; the ranks of `context` see other parts
+  // `parameters` are this rank's parts of a model that `group` shares; the ranks of `context` see other tokens
   // of the same sequences.
   Transformer(const spec::ModelSpec& model, TensorGroup group, ContextGroup context,
               ParameterStore& parameters, Executor& run, Options options);
@@ -38,7 +41,7 @@ class Transformer {
   struct Saved {
     std::vector<AttentionLayer::Saved> attention;
     std::vector<MlpLayer::Saved> mlp;
-    at::Tensor residual_NH, dnormed_NH;
+    at::Tensor residual_MH, dnormed_MH;
     NormSaved norm;
   };
 
@@ -55,10 +58,17 @@ class Transformer {
 
  private:
   at::Tensor embedded(Executor& run, const MicroBatch& batch, bool training);
+  int64_t rows_here(const MicroBatch& batch) const { return batch.ids_N.size(0) / group_.row_shares(); }
   // The stream after all blocks; keeps into `saved` unless null.
   at::Tensor through_blocks(Executor& run, const MicroBatch& batch, bool training, Saved* saved);
+  // The end of the model; the gradient's too where dnormed_MH is defined.
+  void loss(Executor& run, const MicroBatch& batch, at::Tensor loss_sum, at::Tensor dnormed_MH,
+            const at::Tensor& normed_MH);
   Dropout dropout_at(const char* place, int64_t layer, const MicroBatch& batch, bool training) const;
   const RotaryTable& rotary_for(Executor& run, int64_t length);
+  std::vector<Keep> plan_of(const Executor& run, const Options& options) const;
+  void backward_layer(Executor& run, const MicroBatch& batch, int64_t layer, const at::Tensor& d_NH,
+                      Saved& saved);
 
   spec::ModelSpec model_;
   TensorGroup group_;
@@ -67,9 +77,11 @@ class Transformer {
   Weight* token_ = nullptr;
   Weight* position_ = nullptr;
   Weight* head_ = nullptr;
+  VocabularyPart vocabulary_;
   Norm final_norm_;
   std::vector<AttentionLayer> attention_;
   std::vector<MlpLayer> mlp_;
+  std::vector<Keep> keep_;  // by layer
 };
 
 }  // namespace muster::nn

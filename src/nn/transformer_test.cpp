@@ -34,8 +34,8 @@ void fill(ParameterStore& parameters) {
 // Random ids; every fourth target is not counted, and none of the third sequence's.
 MicroBatch whole_batch(const spec::ModelSpec& model) {
   const int64_t rows = kSequences * kLength;
-  MicroBatch batch{integers(0, model.vocab_size, rows, 1), integers(0, model.vocab_size, rows, 2), kLength, 0,
-                   5};
+  MicroBatch batch{integers(0, model.vocab_size, rows, 1), integers(0, model.vocab_size, rows, 2),
+                   whole_sequences(kSequences, kLength), 5};
   const at::Tensor row = at::arange(rows);
   const at::Tensor ignored = row.remainder(4).eq(1).logical_or(row.div(kLength, "floor").eq(2));
   batch.targets_N.masked_fill_(ignored, -100);
@@ -44,8 +44,8 @@ MicroBatch whole_batch(const spec::ModelSpec& model) {
 
 MicroBatch part(const MicroBatch& whole, int64_t which, int64_t parts) {
   const int64_t sequences = kSequences / parts, rows = sequences * kLength;
-  return {whole.ids_N.narrow(0, which * rows, rows), whole.targets_N.narrow(0, which * rows, rows), kLength,
-          which * sequences, whole.step};
+  return {whole.ids_N.narrow(0, which * rows, rows), whole.targets_N.narrow(0, which * rows, rows),
+          whole_sequences(sequences, kLength, which * sequences), whole.step};
 }
 
 // One step's sum of losses; gradients are left in the store.

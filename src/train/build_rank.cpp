@@ -17,7 +17,14 @@ at::ScalarType dtype_of(const std::string& name) {
 }
 
 nn::Transformer::Options model_options(const spec::Job& job) {
-  return {job.training.dropout, job.training.seed, job.training.loss_chunk_tokens, job.data.sequence_length};
+  // The single stage has one micro-batch in flight.
+  const int64_t rows = job.training.micro_batch_size * job.data.sequence_length / job.layout.context;
+  return {job.training.dropout,
+          job.training.seed,
+          job.training.loss_chunk_tokens,
+          job.data.sequence_length,
+          spec::parse_recompute(job.layout.recompute),
+          rows};
 }
 
 }  // namespace
@@ -41,6 +48,8 @@ Rank::Rank(const spec::Job& job, const spec::Mesh& mesh, int64_t rank, comm::Gro
   // State beside each parameter, and the way its gradient is summed.
   optimizer_ = std::make_unique<Optimizer>(job.optimizer, *parameters_, run_);
   reducer_ = std::make_unique<Reducer>(*parameters_, groups_.on(spec::Span::tokens));
+  partial_sums_ =
+      std::make_unique<PartialSums>(*parameters_, job.layout, mesh_, groups_.on(spec::Axis::tensor));
   // What a step does, in order.
   actions_ = schedule::single_stage(spec::micro_batches(job));
   schedule::validate(actions_, spec::micro_batches(job));
@@ -48,6 +57,8 @@ Rank::Rank(const spec::Job& job, const spec::Mesh& mesh, int64_t rank, comm::Gro
 
 void Rank::load_or_initialize() {
   if (run_.is_meta()) return;
+  for (const spec::ParameterRow& row : table_.rows())
+    if (spec::padding_elements(row, mesh_, number_) > 0) parameters_->value(row).zero_();
   if (job_.weights.empty()) {
     for (const spec::ParameterRow& row : table_.rows())
       nn::initialize(run_, parameters_->value(row), row, spec::local_part(row, mesh_, number_),

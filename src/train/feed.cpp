@@ -13,7 +13,9 @@ Feed::Feed(const spec::Job& job, const spec::Mesh& mesh, int64_t rank, const dat
       micro_batches_(spec::micro_batches(job)),
       first_(mesh.coordinate(rank, spec::Axis::data) * micro_batches_ * micro_batch_size_),
       split_{job.layout.context_method, mesh.coordinate(rank, spec::Axis::context),
-             mesh.size(spec::Axis::context)} {}
+             mesh.size(spec::Axis::context)},
+      stream_share_(job.layout.sequence_parallel ? mesh.coordinate(rank, spec::Axis::tensor) : 0),
+      stream_shares_(job.layout.sequence_parallel ? job.layout.tensor : 1) {}
 
 Loaded Feed::load(nn::Executor& run, int64_t step, int64_t micro_batch) const {
   const int64_t first_sample = first_ + micro_batch * micro_batch_size_;
@@ -22,6 +24,7 @@ Loaded Feed::load(nn::Executor& run, int64_t step, int64_t micro_batch) const {
   Loaded loaded;
   nn::MicroBatch& batch = loaded.batch;
   batch.positions = nn::make_positions(documents, length_, first_sample, split_);
+  nn::share_stream(batch.positions, stream_share_, stream_shares_);
   batch.step = static_cast<uint64_t>(step);
   const int64_t rows = micro_batch_size_ * batch.positions.length;
   batch.ids_N = run.empty({rows}, nn::Category::input, at::kInt);

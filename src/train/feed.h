@@ -27,6 +27,7 @@ class Feed {
   const data::Dataset* dataset_;
   int64_t length_, global_batch_, micro_batch_size_, micro_batches_, first_;
   nn::SequenceSplit split_;
+  int64_t stream_share_, stream_shares_;
 };
 
 }  // namespace muster::train

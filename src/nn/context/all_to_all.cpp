@@ -9,11 +9,6 @@ int64_t bytes_of(const at::Tensor& x) {
   return static_cast<int64_t>(x.nbytes());
 }
 
-// The heads of one rank where `ranks` share them.
-HeadShape share_of(const HeadShape& heads, int64_t ranks) {
-  return {heads.query_heads / ranks, std::max<int64_t>(heads.key_heads / ranks, 1), heads.head_dim};
-}
-
 // Columns of fused rows that a rank takes: [from, from + size) come to stand at [to, to + size).
 struct Columns {
   int64_t from, to, size;
@@ -104,6 +99,10 @@ class Swap {
 };
 
 }  // namespace
+
+HeadShape share_of(const HeadShape& heads, int64_t ranks) {
+  return {heads.query_heads / ranks, std::max<int64_t>(heads.key_heads / ranks, 1), heads.head_dim};
+}
 
 at::Tensor all_to_all_attention(Executor& run, const ContextGroup& group, HeadParts& parts,
                                 const at::Tensor& qkv_NE, const Positions& positions,

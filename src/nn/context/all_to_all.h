@@ -9,6 +9,9 @@
 
 namespace muster::nn {
 
+// The heads of one rank where `ranks` share them.
+HeadShape share_of(const HeadShape& heads, int64_t ranks);
+
 // A rank's heads of whole sequences: M = sequences * whole length rows.
 struct HeadParts {
   at::Tensor qkv_ME;

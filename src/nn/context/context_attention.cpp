@@ -3,17 +3,23 @@
 namespace muster::nn {
 
 ContextSaved context_attention(Executor& run, const ContextGroup& group, const at::Tensor& qkv_NE,
-                               const Positions& positions, const HeadShape& heads, bool keep) {
+                               const Positions& positions, const HeadShape& heads) {
   if (group.is_split() && !group.is_ring()) {
     ContextSaved saved;
     saved.out_NQ = all_to_all_attention(run, group, saved.parts, qkv_NE, positions, heads);
-    if (!keep) saved.parts = {};
     return saved;
   }
   const AttentionOutput result =
       group.is_split() ? ring_attention(run, group, qkv_NE, positions, heads)
                        : attention(run, qkv_NE, positions.length, heads, positions.blocks[0]);
   return {result.out_NQ, result.lse_BQS, {}};
+}
+
+int64_t kept_elements(const ContextGroup& group, const HeadShape& heads) {
+  const int64_t output = heads.q_size() + heads.query_heads;
+  if (!group.is_split() || group.is_ring()) return output;
+  // The rank's heads of whole sequences beside what its rows have.
+  return output + heads.q_size() + group.size() * share_of(heads, group.size()).row();
 }
 
 ContextBackward::ContextBackward(Executor& run, const ContextGroup& group, at::Tensor qkv_NE,

@@ -14,9 +14,11 @@ struct ContextSaved {
   HeadParts parts;  // of the all-to-all form alone
 };
 
-// Collective over the group, as is what follows. qkv_NE is not changed; `keep`: for backward.
+// Collective over the group, as is what follows. qkv_NE is not changed.
 ContextSaved context_attention(Executor& run, const ContextGroup& group, const at::Tensor& qkv_NE,
-                               const Positions& positions, const HeadShape& heads, bool keep);
+                               const Positions& positions, const HeadShape& heads);
+// Elements of a ContextSaved, by row of this rank.
+int64_t kept_elements(const ContextGroup& group, const HeadShape& heads);
 
 // Made before the gradient of the output is known, so that messages travel while it is worked out.
 class ContextBackward {

@@ -1,24 +1,22 @@
-// The attention half of a block: r + Wo attention(rotary(Wqkv norm(r))); split by heads over
-// a tensor group and by tokens over a context group.
+// The attention half of a block: r + Wo attention(rotary(Wqkv norm(r))); split by heads over a tensor group
+// and by tokens over a context group.
 #pragma once
 #include "nn/context/context_attention.h"
+#include "nn/layers/normed_linear.h"
 #include "nn/ops/elementwise.h"
-#include "nn/ops/norm.h"
-#include "nn/tensor_group.h"
+#include "nn/recompute.h"
 
 namespace muster::nn {
 
 class AttentionLayer {
  public:
   struct Parameters {
-    Norm norm;
-    Weight* qkv = nullptr;       // rows [query, key, value]
-    Weight* qkv_bias = nullptr;  // may be null, as below
+    NormedLinear qkv;  // outputs [query, key, value]
     Weight* out = nullptr;
-    Weight* out_bias = nullptr;
+    Weight* out_bias = nullptr;  // may be null
   };
   struct Saved {
-    at::Tensor residual_NH;
+    at::Tensor residual_MH;
     NormSaved norm;
     at::Tensor qkv_NE;
     ContextSaved attention;
@@ -27,14 +25,19 @@ class AttentionLayer {
   AttentionLayer(Parameters parameters, HeadShape heads, TensorGroup group, ContextGroup context)
       : p_(parameters), heads_(heads), group_(group), context_(context) {}
 
-  // The residual stream after this layer. Keeps residual_NH and what else backward needs in `saved`; with
-  // `saved` null nothing is kept.
-  at::Tensor forward(Executor& run, const at::Tensor& residual_NH, const Positions& positions,
-                     const RotaryTable& rotary, const Dropout& dropout, Saved* saved) const;
-  // d_NH, the gradient of the stream after the layer, becomes that of the stream before it. `saved` is used
-  // up.
-  void backward(Executor& run, at::Tensor d_NH, const Positions& positions, const RotaryTable& rotary,
+  // The residual stream after this layer. Keeps what `keep` says in `saved`; with `saved` null nothing.
+  at::Tensor forward(Executor& run, const at::Tensor& residual_MH, const Positions& positions,
+                     const RotaryTable& rotary, const Dropout& dropout, Keep keep, Saved* saved) const;
+  // Computes again what `saved` has not kept beside its residual_MH.
+  void restore(Executor& run, const Positions& positions, const RotaryTable& rotary, Saved& saved) const;
+  // The stream after this layer, from all that backward needs.
+  at::Tensor output(Executor& run, const Dropout& dropout, const Saved& saved) const;
+  // d_MH, the gradient of the stream after the layer, becomes that of the stream before it. `saved` is whole
+  // and is used up.
+  void backward(Executor& run, at::Tensor d_MH, const Positions& positions, const RotaryTable& rotary,
                 const Dropout& dropout, Saved& saved) const;
+  // Of `rows` rows of sequences of `length` in all: the elements of a Saved, the FLOPs of restore().
+  KeepCosts costs(int64_t rows, int64_t length) const;
 
  private:
   Parameters p_;

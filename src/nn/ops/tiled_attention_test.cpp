@@ -36,6 +36,10 @@ at::Tensor whole_scores(const at::Tensor& qkv_NE, const Shape& s) {
   return scores.masked_fill(future, -INFINITY).softmax(-1).matmul(v).transpose(1, 2).flatten(2).flatten(0, 1);
 }
 
+spec::Blocks causal(const Shape& s) {
+  return whole_sequences(s.sequences, s.length).blocks[0];
+}
+
 class Attention : public ::testing::TestWithParam<at::ScalarType> {};
 
 TEST_P(Attention, OutputAndGradientWithAnyNumberOfThreads) {
@@ -52,9 +56,9 @@ TEST_P(Attention, OutputAndGradientWithAnyNumberOfThreads) {
     Tensors seen;
     for (int count : {1, 2}) {
       const Threads threads(count);
-      const AttentionOutput saved = attention(run, qkv, s.length, s.heads);
+      const AttentionOutput saved = attention(run, qkv, s.length, s.heads, causal(s));
       const at::Tensor gradient = qkv.clone();
-      attention_backward(run, gradient, saved, dout, s.length, s.heads, {});
+      attention_backward(run, gradient, saved, dout, s.length, s.heads, causal(s));
       EXPECT_LE(relative_error(saved.out_NQ, right.detach()), 64 * epsilon(GetParam()));
       EXPECT_LE(relative_error(gradient, leaf.grad()), 64 * epsilon(GetParam()));
       seen.insert(seen.end(), {saved.out_NQ, gradient});
@@ -73,34 +77,14 @@ TEST_P(Attention, TheCompositionIsTheSameFunction) {
     const int64_t rows = s.sequences * s.length;
     const at::Tensor qkv = 2 * normal({rows, s.heads.row()}, GetParam(), 1), gradient = qkv.clone();
     const at::Tensor dout = normal({rows, s.heads.q_size()}, GetParam(), 2);
-    const AttentionOutput right = attention(run, qkv, s.length, s.heads);
+    const AttentionOutput right = attention(run, qkv, s.length, s.heads, causal(s));
     const AttentionOutput composed{at::empty_like(right.out_NQ), at::empty_like(right.lse_BQS)};
-    composite::attention(composed, qkv, s.length, s.heads);
+    composite::attention(composed, qkv, s.length, s.heads, causal(s));
     EXPECT_LE(relative_error(composed.out_NQ, right.out_NQ), 64 * epsilon(GetParam()));
     EXPECT_LE(relative_error(composed.lse_BQS, right.lse_BQS), 64 * epsilon(GetParam()));
-    composite::attention_backward(gradient, composed, dout, s.length, s.heads);
-    attention_backward(run, qkv, right, dout, s.length, s.heads, {});
+    composite::attention_backward(gradient, composed, dout, s.length, s.heads, causal(s));
+    attention_backward(run, qkv, right, dout, s.length, s.heads, causal(s));
     EXPECT_LE(relative_error(gradient, qkv), 64 * epsilon(GetParam()));
-  }
-}
-
-TEST_P(Attention, TheGradientIsRotatedBack) {
-  const Clock clock;
-  Executor run(at::kCPU, GetParam(), clock);
-  for (const Shape& s : kShapes) {
-    SCOPED_TRACE(s.length);
-    const int64_t rows = s.sequences * s.length, turned = s.heads.query_heads + s.heads.key_heads;
-    const at::Tensor angle = normal({s.length, s.heads.head_dim / 2}, at::kDouble, 3);
-    const RotaryTable table{angle.cos().to(GetParam()), angle.sin().to(GetParam())};
-    const at::Tensor qkv = normal({rows, s.heads.row()}, GetParam(), 1), measured = qkv.clone(),
-                     right = qkv.clone();
-    const at::Tensor dout = normal({rows, s.heads.q_size()}, GetParam(), 2);
-    const AttentionOutput saved = attention(run, qkv, s.length, s.heads);
-    attention_backward(run, measured, saved, dout, s.length, s.heads, table);
-    attention_backward(run, right, saved, dout, s.length, s.heads, {});
-    composite::rotate(right.narrow(1, 0, turned * s.heads.head_dim).view({rows, turned, -1}), table.cos_LD,
-                      table.sin_LD, /*back=*/true);
-    EXPECT_LE(relative_error(measured, right), 4 * epsilon(GetParam()));
   }
 }
 
@@ -110,16 +94,86 @@ TEST_P(Attention, TakesATileOfScratchAThread) {
   Executor run(at::kCPU, GetParam(), clock);
   const Threads threads(1);
   const HeadShape heads{8, 4, 16};
+  const spec::Blocks one = whole_sequences(1, 512).blocks[0];
   const at::Tensor qkv = normal({512, heads.row()}, GetParam(), 1),
                    dout = normal({512, heads.q_size()}, GetParam(), 2);
   device::Ledger& ledger = device::ledger(at::kCPU);
-  const AttentionOutput saved = attention(run, qkv, 512, heads);
+  const AttentionOutput saved = attention(run, qkv, 512, heads, one);
   ledger.reset_peak();
   const int64_t before = ledger.peak();
-  attention_backward(run, qkv, saved, dout, 512, heads, {});
+  attention_backward(run, qkv, saved, dout, 512, heads, one);
   EXPECT_EQ(ledger.peak(), before);
   const auto element = static_cast<int64_t>(c10::elementSize(GetParam()));
   EXPECT_EQ(ledger.scratch_peak(), (2 * 64 * 512 + 2 * 512 * 16) * element);
+}
+
+// The rows of a rank of a ring meet those of the others, for any number of ranks and documents: together they
+// give what one rank gives over whole sequences.
+struct Ring {
+  int64_t ranks;
+  std::vector<spec::Stretch> documents;
+};
+const Ring kRings[] = {{2, {{0, 280}}},
+                       {4, {{0, 160}}},
+                       {2, {{0, 4}, {4, 12}, {16, 100}, {116, 160}}},
+                       {3, {{0, 5}, {5, 1}, {6, 83}, {89, 7}, {96, 24}}},
+                       {4, {{0, 5}, {5, 3}, {8, 8}}}};
+
+TEST_P(Attention, BlocksOfARingAreTheWhole) {
+  const Clock clock;
+  Executor run(at::kCPU, GetParam(), clock);
+  const HeadShape heads{4, 2, 6};
+  for (const Ring& ring : kRings) {
+    const int64_t length = ring.documents.back().first + ring.documents.back().size;
+    const std::vector<std::vector<spec::Stretch>> both(2, ring.documents);
+    const Positions whole = make_positions(both, length, 0, {});
+    const at::Tensor qkv = 2 * normal({2 * length, heads.row()}, GetParam(), 1);
+    const at::Tensor dout = normal({2 * length, heads.q_size()}, GetParam(), 2);
+    const AttentionOutput right = attention(run, qkv, length, heads, whole.blocks[0]);
+    const at::Tensor gradient = qkv.clone();
+    attention_backward(run, gradient, right, dout, length, heads, whole.blocks[0]);
+    std::vector<Positions> positions;
+    std::vector<at::Tensor> rows;  // of the whole, by rank
+    for (int64_t rank = 0; rank < ring.ranks; ++rank) {
+      positions.push_back(make_positions(both, length, 0, {"ring", rank, ring.ranks}));
+      std::vector<int64_t> tokens;
+      for (const RowRun& at : positions.back().runs)
+        for (int64_t row = 0; row < at.rows; ++row) tokens.push_back(at.token + row);
+      ASSERT_EQ(std::ssize(tokens), 2 * length / ring.ranks);
+      rows.push_back(at::tensor(tokens, at::kLong));
+    }
+    const at::Tensor measured = at::zeros_like(qkv);
+    for (const bool composed : {false, true}) {
+      measured.zero_();
+      for (size_t rank = 0; rank < rows.size(); ++rank) {
+        const Positions& here = positions[rank];
+        const at::Tensor own = qkv.index_select(0, rows[rank]), own_dout = dout.index_select(0, rows[rank]);
+        const AttentionOutput joined = attention(run, own, here.length, heads, here.blocks[rank]);
+        const at::Tensor dq = at::zeros_like(own_dout);
+        const auto kv_of = [&](size_t peer) {
+          return qkv.index_select(0, rows[peer]).narrow(1, heads.q_size(), 2 * heads.kv_size()).contiguous();
+        };
+        for (size_t peer = 0; peer < rows.size(); ++peer) {
+          if (peer == rank) continue;
+          (composed ? composite::attention_to : tiled_attention_to)(joined, own, kv_of(peer), here.length,
+                                                                    heads, here.blocks[peer]);
+        }
+        EXPECT_LE(relative_error(joined.out_NQ, right.out_NQ.index_select(0, rows[rank])),
+                  64 * epsilon(GetParam()));
+        for (size_t peer = 0; peer < rows.size(); ++peer) {
+          if (peer == rank) continue;
+          const at::Tensor dkv = at::zeros_like(kv_of(peer));
+          (composed ? composite::attention_to_backward : tiled_attention_to_backward)(
+              dq, dkv, own, kv_of(peer), joined, own_dout, here.length, heads, here.blocks[peer]);
+          measured.narrow(1, heads.q_size(), 2 * heads.kv_size()).index_add_(0, rows[peer], dkv);
+        }
+        attention_backward(run, own, joined, own_dout, here.length, heads, here.blocks[rank]);
+        own.narrow(1, 0, heads.q_size()).add_(dq);
+        measured.index_add_(0, rows[rank], own);
+      }
+      EXPECT_LE(relative_error(measured, gradient), 64 * epsilon(GetParam())) << composed << ring.ranks;
+    }
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Types, Attention, ::testing::Values(at::kFloat, at::kDouble),

@@ -23,9 +23,12 @@ bool mixed(const NumericsConfig& numerics, const std::string& format) {
 }
 
 constexpr NotBuilt kNotBuilt[] = {
-    {"layout.sequence_parallel", [](const Job& j) { return j.layout.sequence_parallel; },
-     "sequence parallelism", kOnlyBuilt},
     {"checkpoint.every", [](const Job& j) { return j.checkpoint.every > 0 && j.layout.tensor > 1; },
+     "checkpoints of parameters that are split over a tensor axis", "leave it out, or use tensor = 1"},
+    {"checkpoint.every_minutes",
+     [](const Job& j) { return j.checkpoint.every_minutes > 0 && j.layout.tensor > 1; },
+     "checkpoints of parameters that are split over a tensor axis", "leave it out, or use tensor = 1"},
+    {"checkpoint.adaptive", [](const Job& j) { return j.checkpoint.adaptive && j.layout.tensor > 1; },
      "checkpoints of parameters that are split over a tensor axis", "leave it out, or use tensor = 1"},
     {"layout.pipeline", [](const Job& j) { return j.layout.pipeline > 1; }, "pipeline parallelism",
      kOnlyBuilt},
@@ -35,8 +38,6 @@ constexpr NotBuilt kNotBuilt[] = {
     {"layout.zero", [](const Job& j) { return j.layout.zero > 0; }, "sharded states", "use zero = 0"},
     {"layout.replicate", [](const Job& j) { return j.layout.replicate > 1; }, "replicas of shards",
      "leave it out"},
-    {"layout.recompute", [](const Job& j) { return j.layout.recompute != "none"; }, "recomputation",
-     "use recompute = \"none\""},
     {"numerics.compute", [](const Job& j) { return !is_plain(j.numerics.compute); }, "low precision",
      kOneFormat},
     {"numerics.parameters", [](const Job& j) { return mixed(j.numerics, j.numerics.parameters); },
@@ -49,8 +50,6 @@ constexpr NotBuilt kNotBuilt[] = {
      "use master = \"none\""},
     {"numerics.recipe", [](const Job& j) { return j.numerics.recipe != "none"; }, "recipes",
      "use recipe = \"none\""},
-    {"checkpoint.async", [](const Job& j) { return j.checkpoint.async; },
-     "a snapshot that is written while training goes on", "use async = false"},
     {"checkpoint.contract", [](const Job& j) { return j.checkpoint.contract != "deterministic-replay"; },
      "a resume on another layout", "use contract = \"deterministic-replay\""},
 };

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "spec/config/recompute.h"
 #include "spec/config/rules.h"
 #include "spec/hardware/hardware.h"
 
@@ -56,6 +57,14 @@ void check_optimizer(Rules& rules) {
       "shorten the decay or lengthen the run");
 }
 
+void check_checkpoint(Rules& rules) {
+  const CheckpointConfig& checkpoint = rules.job().checkpoint;
+  rules.require(!checkpoint.adaptive || checkpoint.hours_between_interruptions > 0,
+                {"checkpoint.hours_between_interruptions", "checkpoint.adaptive"},
+                "must be given with checkpoint.adaptive",
+                "say what to begin with, e.g. 24; what the run sees is added to it");
+}
+
 void check_layout(Rules& rules) {
   const LayoutConfig& layout = rules.job().layout;
   std::vector<std::string> sorted = layout.order;
@@ -84,14 +93,37 @@ void check_batch(Rules& rules) {
                 nearest_multiples(batch, data * micro));
 }
 
+// Sizes of the tensor axis that both kinds of heads allow, nearest to what was asked.
 std::string heads_remedy(const ModelSpec& model, int64_t tensor) {
-  const int64_t common = std::gcd(model.num_attention_heads, model.num_key_value_heads);
-  const bool too_many = tensor > model.num_key_value_heads;
-  return fmt::format("choose a tensor size that divides {}{}", common,
-                     too_many ? ": key-value heads are not replicated yet" : "");
+  const auto fits = [&](int64_t size) {
+    const int64_t key_heads = model.num_key_value_heads;
+    return size > 0 && model.num_attention_heads % size == 0 &&
+           (key_heads % size == 0 || size % key_heads == 0);
+  };
+  int64_t below = tensor, above = tensor;
+  while (!fits(below)) --below;
+  while (above < model.num_attention_heads && !fits(above)) ++above;
+  return fits(above) ? fmt::format("{} and {} are the nearest sizes of the tensor axis", below, above)
+                     : fmt::format("{} is the nearest size of the tensor axis", below);
 }
 
-// What the ranks of a tensor group share out evenly: whole heads, the FFN's width, the vocabulary.
+// Rows of a micro-batch are shared out evenly, whatever sequences they belong to.
+void check_sequence_parallel(Rules& rules) {
+  const Job& job = rules.job();
+  if (!job.layout.sequence_parallel || job.layout.tensor == 1) return;
+  const int64_t shares = job.layout.tensor * job.layout.context;
+  rules.require(
+      job.data.sequence_length * job.training.micro_batch_size % shares == 0,
+      {"data.sequence_length", "training.micro_batch_size", "layout.tensor", "layout.context",
+       "layout.sequence_parallel"},
+      fmt::format("times training.micro_batch_size = {} must be a multiple of layout.tensor{} = {}: "
+                  "layout.sequence_parallel shares these rows out",
+                  job.training.micro_batch_size, job.layout.context > 1 ? " x layout.context" : "", shares),
+      nearest_multiples(job.data.sequence_length, shares / std::gcd(shares, job.training.micro_batch_size)));
+}
+
+// What the ranks of a tensor group share out evenly: whole heads and the FFN's width. Key-value heads that
+// are fewer are shared by neighbours; the vocabulary is padded.
 void check_tensor(Rules& rules) {
   const ModelSpec& model = rules.job().model;
   const int64_t tensor = rules.job().layout.tensor;
@@ -100,11 +132,12 @@ void check_tensor(Rules& rules) {
                   fmt::format("must be a multiple of layout.tensor = {}", tensor), remedy);
   };
   divides("model.num_attention_heads", model.num_attention_heads, heads_remedy(model, tensor));
-  divides("model.num_key_value_heads", model.num_key_value_heads, heads_remedy(model, tensor));
+  rules.require(model.num_key_value_heads % tensor == 0 || tensor % model.num_key_value_heads == 0,
+                {"model.num_key_value_heads", "layout.tensor"},
+                fmt::format("must be a multiple or a divisor of layout.tensor = {}", tensor),
+                heads_remedy(model, tensor));
   divides("model.intermediate_size", model.intermediate_size,
           nearest_multiples(model.intermediate_size, tensor));
-  divides("model.vocab_size", model.vocab_size,
-          nearest_multiples(model.vocab_size, tensor) + "; ids that the tokenizer never gives are allowed");
 }
 
 // The ring gives every rank an early and a late chunk; the all-to-all form an equal part of the tokens, and of
@@ -124,9 +157,9 @@ void check_context(Rules& rules) {
                 nearest_multiples(length, parts));
   if (is_ring) return;
   const int64_t heads = model.num_attention_heads / layout.tensor,
-                key_heads = model.num_key_value_heads / layout.tensor;
+                key_heads = std::max<int64_t>(model.num_key_value_heads / layout.tensor, 1);
   const auto fits = [&](int64_t ranks) {
-    return heads % ranks == 0 && (key_heads % ranks == 0 || ranks % std::max<int64_t>(key_heads, 1) == 0);
+    return heads % ranks == 0 && (key_heads % ranks == 0 || ranks % key_heads == 0);
   };
   int64_t nearest = context;
   while (nearest > 1 && !fits(nearest)) --nearest;
@@ -146,7 +179,9 @@ void check_rules(Rules& rules) {
   check_data(rules);
   check_vocabulary(rules);
   check_optimizer(rules);
+  check_checkpoint(rules);
   check_layout(rules);
+  rules.gather("layout.recompute", [&] { parse_recompute(rules.job().layout.recompute); });
   rules.gather("hardware.name", [&] { load_hardware(rules.job().hardware.name); });
   check_divisions(rules);
 }
@@ -155,6 +190,7 @@ void check_divisions(Rules& rules) {
   check_batch(rules);
   check_tensor(rules);
   check_context(rules);
+  check_sequence_parallel(rules);
 }
 
 }  // namespace muster::spec

@@ -163,6 +163,38 @@ TEST_P(Gradients, DropoutDoesNotSeeMicroBatches) {
 INSTANTIATE_TEST_SUITE_P(Models, Gradients, ::testing::ValuesIn(cases()),
                          [](const auto& info) { return std::string(info.param.name); });
 
+// Documents packed into one sequence give what each gives alone, from position 0.
+TEST_P(Gradients, PackedDocumentsAreDocumentsAlone) {
+  const Case& c = GetParam();
+  Rig rig(c.model, {.loss_chunk_tokens = c.loss_chunk_tokens, .length = kLength});
+  fill(rig.parameters);
+  MicroBatch packed = whole_batch(c.model);
+  const std::vector<spec::Stretch> documents{{0, 5}, {5, 1}, {6, 6}};
+  packed.positions = make_positions(std::vector(kSequences, documents), kLength, 0, {});
+  const auto step = [&](const std::vector<MicroBatch>& batches) {
+    const at::Tensor loss = at::zeros({1}, at::kDouble);
+    rig.parameters.begin_step();
+    for (const MicroBatch& batch : batches) {
+      Transformer::Saved saved = rig.transformer.forward(rig.run, batch, loss);
+      rig.transformer.backward(rig.run, batch, saved, [](int64_t) {});
+    }
+    return loss.item<double>();
+  };
+  std::vector<MicroBatch> alone;
+  for (int64_t sequence = 0; sequence < kSequences; ++sequence)
+    for (const spec::Stretch& d : documents)
+      alone.push_back({packed.ids_N.narrow(0, sequence * kLength + d.first, d.size),
+                       packed.targets_N.narrow(0, sequence * kLength + d.first, d.size),
+                       whole_sequences(1, d.size), packed.step});
+  const double right = step(alone);
+  Named gradients;
+  for (const spec::ParameterRow& row : rig.table.rows())
+    gradients[row.name] = rig.parameters.gradient(row).clone();
+  EXPECT_NEAR(step({packed}), right, 1e-12 * right);
+  for (const spec::ParameterRow& row : rig.table.rows())
+    EXPECT_LE(relative_error(rig.parameters.gradient(row), gradients[row.name]), 1e-11) << row.name;
+}
+
 class Families : public ::testing::TestWithParam<spec::Family> {};
 
 TEST_P(Families, DropoutChangesWithStepAndSeedAndNotInEvaluation) {

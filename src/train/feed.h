@@ -23,9 +23,11 @@ class Feed {
   int64_t micro_batches() const { return micro_batches_; }
 
  private:
-  void fill(const nn::Positions& positions, int64_t step, int32_t* ids, int32_t* targets) const;
+  using Windows = std::vector<std::vector<int32_t>>;
+  Windows read(int64_t step, int64_t first_sample) const;
+  std::vector<std::vector<spec::Stretch>> documents_of(const Windows& windows) const;
   const data::Dataset* dataset_;
-  int64_t length_, global_batch_, micro_batch_size_, micro_batches_, first_;
+  int64_t length_, global_batch_, micro_batch_size_, micro_batches_, first_, document_end_;
   nn::SequenceSplit split_;
   int64_t stream_share_, stream_shares_;
 };

@@ -117,6 +117,9 @@ constexpr Field kFields[] = {
      "Targets of one sequence; a sequence reads one id more."},
     {"data", "order", at<&Job::data, &D::order>, one_of("shuffled | sequential"), "",
      "Order of the sequences: a permutation that depends on the seed and the epoch, or as stored."},
+    {"data", "document_end", at<&Job::data, &D::document_end>, at_least(-1), "",
+     "Id that ends a document: attention does not go back over it and positions start again after it; -1: a "
+     "sequence is one document."},
     {"data", "validation_path", at<&Job::data, &D::validation_path>, path(), "",
      "A validation set in the same format; empty: the last `validation_fraction` of `path`."},
     {"data", "validation_fraction", at<&Job::data, &D::validation_fraction>, from_below(0, 1), "",

@@ -23,6 +23,7 @@ struct DataConfig {
   std::string tokenizer = "bytes";  // bytes | path to tokenizer.json
   int64_t sequence_length = 128;
   std::string order = "shuffled";    // shuffled | sequential
+  int64_t document_end = -1;         // id that ends a document; -1: a sequence is one document
   std::string validation_path;       // empty: the last validation_fraction of `path`
   double validation_fraction = 0;    // of the sequences of `path`, taken from its end
   std::string text_key = "text";     // of a JSONL object

@@ -28,6 +28,9 @@ void check_data(Rules& rules) {
 
 void check_vocabulary(Rules& rules) {
   const Job& job = rules.job();
+  rules.require(job.data.document_end < job.model.vocab_size, {"data.document_end", "model.vocab_size"},
+                fmt::format("must be an id below model.vocab_size = {}", job.model.vocab_size),
+                "name the tokenizer's end of text, or -1 for none");
   const bool is_text = job.data.format == "text" || job.data.format == "jsonl";
   rules.require(!is_text || job.data.tokenizer != "bytes" || job.model.vocab_size >= 256,
                 {"model.vocab_size", "data.tokenizer", "data.format"},

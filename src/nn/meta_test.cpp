@@ -26,7 +26,7 @@ MicroBatch micro_batch(const Case& c, at::Device device, int64_t which) {
   const device::CategoryGuard guard(Category::input);
   const int64_t rows = c.sequences * c.options.length;
   return {integers(0, c.model.vocab_size, rows, 1).to(device),
-          integers(0, c.model.vocab_size, rows, 2).to(device), 
+          integers(0, c.model.vocab_size, rows, 2).to(device),
           whole_sequences(c.sequences, c.options.length, which * c.sequences), 0};
 }
 

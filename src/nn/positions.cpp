@@ -22,9 +22,9 @@ void add_sequence_blocks(Positions& positions, const Documents& documents, const
                       spec::blocks_within(spec::pieces_of(split.method, documents, 0, 1)), sequence);
   for (int64_t peer = 0; peer < split.ranks; ++peer)
     add_blocks(positions.blocks[static_cast<size_t>(peer)],
-               peer == split.rank ? spec::blocks_within(own)
-                                  : spec::blocks_between(
-                                        own, spec::pieces_of(split.method, documents, peer, split.ranks)),
+               peer == split.rank
+                   ? spec::blocks_within(own)
+                   : spec::blocks_between(own, spec::pieces_of(split.method, documents, peer, split.ranks)),
                sequence);
 }
 
@@ -43,8 +43,7 @@ Positions make_positions(const std::vector<Documents>& documents, int64_t length
     const spec::Pieces own = spec::pieces_of(split.method, parts, split.rank, split.ranks);
     for (const spec::Piece& piece : own) {
       const int64_t position = piece.first - piece.document;
-      positions.runs.push_back(
-          {row, piece.size, position, (first_sample + sequence) * length + piece.first});
+      positions.runs.push_back({row, piece.size, position, (first_sample + sequence) * length + piece.first});
       positions.end = std::max(positions.end, position + piece.size);
       row += piece.size;
     }

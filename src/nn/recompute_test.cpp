@@ -63,7 +63,7 @@ void fill(ParameterStore& parameters) {
 
 MicroBatch micro_batch(const spec::ModelSpec& model, int64_t which) {
   return {integers(0, model.vocab_size, kRows, 10 + static_cast<uint64_t>(which)),
-          integers(0, model.vocab_size, kRows, 20 + static_cast<uint64_t>(which)), 
+          integers(0, model.vocab_size, kRows, 20 + static_cast<uint64_t>(which)),
           whole_sequences(kSequences, kLength, which * kSequences), 5};
 }
 

@@ -1,6 +1,7 @@
 // The decoder as one stage: embeddings, blocks, final norm and the loss over the vocabulary, for every
-// family, whole or shared by a tensor group and a context group. Forward and backward are explicit: what is kept, where it dies
-// and when a unit's gradients are complete is read off the code, and is the same on `meta`.
+// family, whole or shared by a tensor group and a context group. Forward and backward are explicit: what is
+// kept, where it dies and when a unit's gradients are complete is read off the code, and is the same on
+// `meta`.
 #pragma once
 #include <functional>
 #include <vector>
@@ -32,8 +33,8 @@ class Transformer {
     spec::Recompute recompute = {};
     int64_t rows_in_flight = 0;  // of all micro-batches between their forward and their backward
   };
-  // `parameters` are this rank's parts of a model that `group` shares; the ranks of `context` see other tokens
-  // of the same sequences.
+  // `parameters` are this rank's parts of a model that `group` shares; the ranks of `context` see other
+  // tokens of the same sequences.
   Transformer(const spec::ModelSpec& model, TensorGroup group, ContextGroup context,
               ParameterStore& parameters, Executor& run, Options options);
 

@@ -67,9 +67,7 @@ class Rank {
   nn::TensorGroup tensor_group() {
     return nn::TensorGroup(groups_.on(spec::Axis::tensor), job_.layout.sequence_parallel);
   }
-  nn::ContextGroup context_group() {
-    return {groups_.on(spec::Axis::context), job_.layout.context_method};
-  }
+  nn::ContextGroup context_group() { return {groups_.on(spec::Axis::context), job_.layout.context_method}; }
   void forward(const Feed& feed, const schedule::Action& action, InFlight& flight);
   void backward(const schedule::Action& action, InFlight& flight);
 

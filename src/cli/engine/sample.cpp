@@ -71,7 +71,8 @@ struct Loaded {
       : spec(checkpoint::read_hf_config(weights)),
         table(spec),
         parameters(table, mesh, run, 1),
-        model(spec, {}, {}, parameters, run, {.length = context > 0 ? context : spec.max_position_embeddings}) {
+        model(spec, {}, {}, parameters, run,
+              {.length = context > 0 ? context : spec.max_position_embeddings}) {
     checkpoint::load_weights(weights, table, [&](const spec::ParameterRow& row) {
       return checkpoint::Destination{parameters.value(table.row(row.name))};
     });

@@ -53,7 +53,8 @@ class Swap {
     exchange(arrived, packed.view({ranks * rows_here, width}));
     if (in_order) return arrived;
     const at::Tensor whole = run_.empty({ranks * rows_here, width}, category);
-    run_.run("order", {0, 2 * bytes_of(whole)}, [&] { by_rank(whole).copy_(arrived.view(by_rank_shape(width))); });
+    run_.run("order", {0, 2 * bytes_of(whole)},
+             [&] { by_rank(whole).copy_(arrived.view(by_rank_shape(width))); });
     return whole;
   }
 
@@ -85,7 +86,8 @@ class Swap {
   }
   // Whole sequences as a view in that shape.
   at::Tensor by_rank(const at::Tensor& whole) const {
-    return whole.view({positions_.sequences, group_.size(), positions_.length, whole.size(1)}).transpose(0, 1);
+    return whole.view({positions_.sequences, group_.size(), positions_.length, whole.size(1)})
+        .transpose(0, 1);
   }
   void exchange(const at::Tensor& out, const at::Tensor& in) const {
     const std::vector<int64_t> counts(static_cast<size_t>(group_.size()), in.size(0) / group_.size());

@@ -9,9 +9,9 @@ ContextSaved context_attention(Executor& run, const ContextGroup& group, const a
     saved.out_NQ = all_to_all_attention(run, group, saved.parts, qkv_NE, positions, heads);
     return saved;
   }
-  const AttentionOutput result =
-      group.is_split() ? ring_attention(run, group, qkv_NE, positions, heads)
-                       : attention(run, qkv_NE, positions.length, heads, positions.blocks[0]);
+  const AttentionOutput result = group.is_split()
+                                     ? ring_attention(run, group, qkv_NE, positions, heads)
+                                     : attention(run, qkv_NE, positions.length, heads, positions.blocks[0]);
   return {result.out_NQ, result.lse_BQS, {}};
 }
 

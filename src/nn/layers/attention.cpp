@@ -22,12 +22,14 @@ at::Tensor AttentionLayer::forward(Executor& run, const at::Tensor& residual_MH,
   return out_MH;
 }
 
-void AttentionLayer::restore(Executor& run, const Positions& positions, const RotaryTable& rotary, Saved& saved) const {
+void AttentionLayer::restore(Executor& run, const Positions& positions, const RotaryTable& rotary,
+                             Saved& saved) const {
   if (!saved.qkv_NE.defined()) {
     saved.qkv_NE = normed_linear(run, group_, saved.norm, saved.residual_MH, p_.qkv);
     if (rotary.defined()) rotate(run, saved.qkv_NE, heads_, rotary, positions.runs);
   }
-  if (!saved.attention.out_NQ.defined()) saved.attention = context_attention(run, context_, saved.qkv_NE, positions, heads_);
+  if (!saved.attention.out_NQ.defined())
+    saved.attention = context_attention(run, context_, saved.qkv_NE, positions, heads_);
 }
 
 at::Tensor AttentionLayer::output(Executor& run, const Dropout& dropout, const Saved& saved) const {
@@ -39,8 +41,7 @@ at::Tensor AttentionLayer::output(Executor& run, const Dropout& dropout, const S
 
 KeepCosts AttentionLayer::costs(int64_t rows, int64_t length) const {
   const int64_t hidden = p_.qkv.norm.weight->value.numel(), statistics = p_.qkv.norm.bias ? 2 : 1;
-  const int64_t core = kept_elements(context_, heads_), row = heads_.row(),
-                here = rows / group_.row_shares();
+  const int64_t core = kept_elements(context_, heads_), row = heads_.row(), here = rows / group_.row_shares();
   const int64_t stream = here * (hidden + statistics);
   const auto matmul = [&](int64_t in, int64_t out) { return 2.0 * static_cast<double>(rows * in * out); };
   const double core_flops = matmul(length, heads_.q_size());  // two products over half of the positions
@@ -49,8 +50,8 @@ KeepCosts AttentionLayer::costs(int64_t rows, int64_t length) const {
            {here * hidden, core_flops + matmul(hidden, heads_.row()) + matmul(heads_.q_size(), hidden)}}};
 }
 
-void AttentionLayer::backward(Executor& run, at::Tensor d_MH, const Positions& positions, const RotaryTable& rotary,
-                              const Dropout& dropout, Saved& saved) const {
+void AttentionLayer::backward(Executor& run, at::Tensor d_MH, const Positions& positions,
+                              const RotaryTable& rotary, const Dropout& dropout, Saved& saved) const {
   {
     ContextBackward backward(run, context_, saved.qkv_NE, saved.attention, positions, heads_);
     const at::Tensor dout_NQ = run.empty(saved.attention.out_NQ.sizes(), Category::temporary);

@@ -110,8 +110,8 @@ struct BlockViews {
         block(block),
         h(h) {}
   at::Tensor q(const at::Tensor& rows_NQ) const {
-    return heads_of(rows_NQ.narrow(0, query_row, block.queries), 0, h.key_heads,
-                    h.query_heads / h.key_heads, h.head_dim);
+    return heads_of(rows_NQ.narrow(0, query_row, block.queries), 0, h.key_heads, h.query_heads / h.key_heads,
+                    h.head_dim);
   }
   at::Tensor k(const at::Tensor& rows, int64_t first) const {
     return heads_of(rows.narrow(0, key_row, block.keys), first, h.key_heads, 1, h.head_dim);
@@ -142,8 +142,8 @@ BlockGradient gradient_of(const BlockViews& at, const at::Tensor& q, const at::T
   const at::Tensor dout = at.q(dout_NQ), out = at.q(saved.out_NQ);
   const at::Tensor share = (at.scores(q, k) - at.lse(saved.lse_BQS)).exp();
   const at::Tensor dshare = at::matmul(dout, v.transpose(2, 3));
-  const at::Tensor dscores = share * (dshare - (dout * out).sum(-1, true)) /
-                             std::sqrt(static_cast<double>(at.h.head_dim));
+  const at::Tensor dscores =
+      share * (dshare - (dout * out).sum(-1, true)) / std::sqrt(static_cast<double>(at.h.head_dim));
   return {at::matmul(dscores, k), at::matmul(dscores.transpose(2, 3), q).sum(1, true),
           at::matmul(share.transpose(2, 3), dout).sum(1, true)};
 }

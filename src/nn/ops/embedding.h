@@ -7,9 +7,9 @@
 
 namespace muster::nn {
 
-// out_MH = token[ids_N] (+ position[where the row stands] where `position` is given). ids are int32. Ids of another
-// rank's rows give zeros here, and the sum over the group makes the rows whole; each rank keeps its own where
-// they are shared.
+// out_MH = token[ids_N] (+ position[where the row stands] where `position` is given). ids are int32. Ids of
+// another rank's rows give zeros here, and the sum over the group makes the rows whole; each rank keeps its
+// own where they are shared.
 void embed(Executor& run, const TensorGroup& group, at::Tensor out_MH, const at::Tensor& ids_N,
            const Weight& token, const Weight* position, const Positions& positions);
 void embed_backward(Executor& run, const TensorGroup& group, const at::Tensor& dy_MH, const at::Tensor& ids_N,

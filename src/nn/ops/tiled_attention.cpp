@@ -34,7 +34,9 @@ class Group {
   int64_t head_dim() const { return shape_.head_dim; }
   // Of fused rows.
   at::Tensor q(const at::Tensor& qkv_NE, int64_t head) const { return of_queries(qkv_NE, head); }
-  at::Tensor k(const at::Tensor& qkv_NE) const { return part(qkv_NE, shape_.q_size() + key_head_ * head_dim()); }
+  at::Tensor k(const at::Tensor& qkv_NE) const {
+    return part(qkv_NE, shape_.q_size() + key_head_ * head_dim());
+  }
   at::Tensor v(const at::Tensor& qkv_NE) const {
     return part(qkv_NE, shape_.q_size() + shape_.kv_size() + key_head_ * head_dim());
   }
@@ -174,10 +176,9 @@ TileGradient tile_gradient(const Head& head, const at::Tensor& dout, const Block
   const at::Tensor lse = queries(head.lse_S, block, tile);
   with_type(result.p, [&](auto zero) {
     using T = decltype(zero);
-    kernels::causal_softmax_backward(data<T>(result.p), data<T>(result.ds), data<T>(lse),
-                                     out_tile.data_ptr<T>(), dout_tile.data_ptr<T>(), out_tile.stride(0),
-                                     head.q.size(1), tile.rows, tile.keys, tile.seen,
-                                     scale_of(head.q.size(1)));
+    kernels::causal_softmax_backward(
+        data<T>(result.p), data<T>(result.ds), data<T>(lse), out_tile.data_ptr<T>(), dout_tile.data_ptr<T>(),
+        out_tile.stride(0), head.q.size(1), tile.rows, tile.keys, tile.seen, scale_of(head.q.size(1)));
   });
   return result;
 }
@@ -221,14 +222,15 @@ void head_backward_to(const Head& head, const at::Tensor& dout, const Block& blo
 
 void tiled_attention(const AttentionOutput& result, const at::Tensor& qkv_NE, int64_t length,
                      const HeadShape& shape, const Blocks& blocks) {
-  over_groups(qkv_NE, length, shape, tile_elements(blocks), [&](const Group& group, const at::Tensor& scratch) {
-    const at::Tensor k = group.k(qkv_NE), v = group.v(qkv_NE);
-    for (int64_t at = 0; at < group.heads(); ++at) {
-      const Head head{group.q(qkv_NE, at), k, v, group.of_queries(result.out_NQ, at),
-                      group.statistics(result.lse_BQS, at)};
-      over_blocks(blocks, group, [&](const Block& block) { head_forward(head, block, scratch); });
-    }
-  });
+  over_groups(qkv_NE, length, shape, tile_elements(blocks),
+              [&](const Group& group, const at::Tensor& scratch) {
+                const at::Tensor k = group.k(qkv_NE), v = group.v(qkv_NE);
+                for (int64_t at = 0; at < group.heads(); ++at) {
+                  const Head head{group.q(qkv_NE, at), k, v, group.of_queries(result.out_NQ, at),
+                                  group.statistics(result.lse_BQS, at)};
+                  over_blocks(blocks, group, [&](const Block& block) { head_forward(head, block, scratch); });
+                }
+              });
 }
 
 void tiled_attention_backward(at::Tensor qkv_NE, const AttentionOutput& saved, const at::Tensor& dout_NQ,
@@ -242,9 +244,8 @@ void tiled_attention_backward(at::Tensor qkv_NE, const AttentionOutput& saved, c
       Head head{group.q(qkv_NE, at), k, v, group.of_queries(saved.out_NQ, at),
                 group.statistics(saved.lse_BQS, at)};
       const at::Tensor dout = group.of_queries(dout_NQ, at);
-      over_blocks(blocks, group, [&](const Block& block) {
-        head_backward(head, at == 0, dout, block, scratch, dk, dv);
-      });
+      over_blocks(blocks, group,
+                  [&](const Block& block) { head_backward(head, at == 0, dout, block, scratch, dk, dv); });
     }
     k.copy_(dk);
     v.copy_(dv);
@@ -270,18 +271,17 @@ void tiled_attention_to_backward(at::Tensor dq_NQ, at::Tensor dkv_NK, const at::
                                  const at::Tensor& kv_NK, const AttentionOutput& saved,
                                  const at::Tensor& dout_NQ, int64_t length, const HeadShape& shape,
                                  const Blocks& blocks) {
-  over_groups(qkv_NE, length, shape, 2 * tile_elements(blocks),
-              [&](const Group& group, const at::Tensor& scratch) {
-                const at::Tensor dk = group.key(dkv_NK), dv = group.value(dkv_NK);
-                for (int64_t at = 0; at < group.heads(); ++at) {
-                  const Head head{group.q(qkv_NE, at), group.key(kv_NK), group.value(kv_NK),
-                                  group.of_queries(saved.out_NQ, at), group.statistics(saved.lse_BQS, at)};
-                  const at::Tensor dout = group.of_queries(dout_NQ, at), dq = group.of_queries(dq_NQ, at);
-                  over_blocks(blocks, group, [&](const Block& block) {
-                    head_backward_to(head, dout, block, scratch, dq, dk, dv);
-                  });
-                }
-              });
+  over_groups(
+      qkv_NE, length, shape, 2 * tile_elements(blocks), [&](const Group& group, const at::Tensor& scratch) {
+        const at::Tensor dk = group.key(dkv_NK), dv = group.value(dkv_NK);
+        for (int64_t at = 0; at < group.heads(); ++at) {
+          const Head head{group.q(qkv_NE, at), group.key(kv_NK), group.value(kv_NK),
+                          group.of_queries(saved.out_NQ, at), group.statistics(saved.lse_BQS, at)};
+          const at::Tensor dout = group.of_queries(dout_NQ, at), dq = group.of_queries(dq_NQ, at);
+          over_blocks(blocks, group,
+                      [&](const Block& block) { head_backward_to(head, dout, block, scratch, dq, dk, dv); });
+        }
+      });
 }
 
 }  // namespace muster::nn

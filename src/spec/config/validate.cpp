@@ -143,8 +143,8 @@ void check_tensor(Rules& rules) {
           nearest_multiples(model.intermediate_size, tensor));
 }
 
-// The ring gives every rank an early and a late chunk; the all-to-all form an equal part of the tokens, and of
-// the heads that a rank of the tensor group has.
+// The ring gives every rank an early and a late chunk; the all-to-all form an equal part of the tokens, and
+// of the heads that a rank of the tensor group has.
 void check_context(Rules& rules) {
   const LayoutConfig& layout = rules.job().layout;
   const ModelSpec& model = rules.job().model;
@@ -153,10 +153,11 @@ void check_context(Rules& rules) {
   const bool is_ring = layout.context_method == "ring";
   const int64_t parts = is_ring ? 2 * context : context;
   rules.require(length % parts == 0, {"data.sequence_length", "layout.context", "layout.context_method"},
-                is_ring ? fmt::format("must be a multiple of 2 x layout.context = {}: each rank of the ring has "
-                                      "an early and a late chunk",
-                                      parts)
-                        : fmt::format("must be a multiple of layout.context = {}", parts),
+                is_ring
+                    ? fmt::format("must be a multiple of 2 x layout.context = {}: each rank of the ring has "
+                                  "an early and a late chunk",
+                                  parts)
+                    : fmt::format("must be a multiple of layout.context = {}", parts),
                 nearest_multiples(length, parts));
   if (is_ring) return;
   const int64_t heads = model.num_attention_heads / layout.tensor,

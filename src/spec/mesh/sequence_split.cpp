@@ -32,8 +32,7 @@ Pieces early_and_late(const std::vector<Stretch>& documents, int64_t rank, int64
     add(pieces, document.first + rank * chunk, chunk, document.first);
     add(pieces, document.first + (chunks - 1 - rank) * chunk, chunk, document.first);
     for (int64_t at = chunks * chunk; at < document.size; ++at, turn = (turn + 1) % chunks)
-      if (std::min(turn, chunks - 1 - turn) == rank)
-        add(pieces, document.first + at, 1, document.first);
+      if (std::min(turn, chunks - 1 - turn) == rank) add(pieces, document.first + at, 1, document.first);
   }
   return pieces;
 }

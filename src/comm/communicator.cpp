@@ -123,8 +123,14 @@ Pending Communicator::all_gather(at::Tensor out, at::Tensor in, Site site) {
     out.view({-1}).copy_(in.view({-1}));
     return {};
   }
-  return state_->issue(call_over("all_gather", "", out, site),
-                       [&](c10d::Backend& backend) { return backend.all_gather_single(out, in); });
+  Pending pending =
+      state_->issue(call_over("all_gather", "", out, site), [&](c10d::Backend& backend) {
+        at::Tensor to = borrowed(out), from = borrowed(in);
+        return backend.all_gather_single(to, from);
+      });
+  pending.keep(std::move(out));
+  pending.keep(std::move(in));
+  return pending;
 }
 
 // Gloo's own is a clone and an all-reduce: twice the bytes on the wire, and summed in no stated order.
@@ -141,10 +147,10 @@ Pending Communicator::reduce_scatter(at::Tensor out, at::Tensor in, Site site) {
     device::CategoryGuard guard(device::Category::communication);
     parts = at::empty({size(), out.numel()}, in.options().requires_grad(false));
   }
-  return state_->issue(
+  Pending pending = state_->issue(
       call_over("reduce_scatter", "", in, site),
       [&](c10d::Backend& backend) {
-        at::Tensor to = parts.view({-1}), from = in.view({-1});
+        at::Tensor to = borrowed(parts.view({-1})), from = borrowed(in.view({-1}));
         // The backend moves the vectors out.
         std::vector<int64_t> to_counts, from_counts;
         return backend.all_to_all_single(to, from, to_counts, from_counts);
@@ -153,6 +159,9 @@ Pending Communicator::reduce_scatter(at::Tensor out, at::Tensor in, Site site) {
         device::CategoryGuard guard(device::Category::communication);
         sum_rows(flat_out, parts);
       });
+  pending.keep(parts);
+  pending.keep(std::move(in));
+  return pending;
 }
 
 Pending Communicator::all_to_all(at::Tensor out, at::Tensor in, std::vector<int64_t> out_counts,

@@ -64,15 +64,15 @@ void Pending::wait() {
   if (state_->finish) state_->finish();
   state_->finish = nullptr;
   state_->work.reset();
-  state_->lent = at::Tensor();
+  state_->lent.clear();
 }
 
 void Pending::keep(at::Tensor borrowed) {
-  if (state_) state_->lent = std::move(borrowed);
+  if (state_) state_->lent.push_back(std::move(borrowed));
 }
 
 Pending::State::~State() {
-  if (waited || !work || !lent.defined()) return;
+  if (waited || !work || lent.empty()) return;
   if (const auto future = work->getFuture())
     future->addCallback([kept = std::move(lent)](c10::ivalue::Future&) {});
 }

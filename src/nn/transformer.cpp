@@ -95,8 +95,11 @@ at::Tensor Transformer::embedded(Executor& run, const MicroBatch& batch, bool tr
   return x_NH;
 }
 
-at::Tensor Transformer::through_blocks(Executor& run, const MicroBatch& batch, bool training, Saved* saved) {
+at::Tensor Transformer::through_blocks(Executor& run, const MicroBatch& batch, bool training, Saved* saved,
+                                       UnitAccess& access) {
+  access.use_values(0);
   at::Tensor x_NH = embedded(run, batch, training);
+  if (!is_tied()) access.leave_values(0);
   const RotaryTable& rotary = rotary_for(run, batch.length);
   if (saved) {
     saved->attention.resize(attention_.size());
@@ -104,6 +107,7 @@ at::Tensor Transformer::through_blocks(Executor& run, const MicroBatch& batch, b
   }
   for (size_t layer = 0; layer < attention_.size(); ++layer) {
     const auto number = static_cast<int64_t>(layer);
+    access.use_values(number + 1);
     run.set_place(layer_name(number, "attention"));
     x_NH = attention_[layer].forward(run, x_NH, batch.length, rotary,
                                      dropout_at("attention", number, batch, training),
@@ -111,14 +115,17 @@ at::Tensor Transformer::through_blocks(Executor& run, const MicroBatch& batch, b
     run.set_place(layer_name(number, "mlp"));
     x_NH = mlp_[layer].forward(run, x_NH, dropout_at("mlp", number, batch, training),
                                saved ? &saved->mlp[layer] : nullptr);
+    access.leave_values(number + 1);
   }
+  access.use_values(last_unit());
   return x_NH;
 }
 
-Transformer::Saved Transformer::forward(Executor& run, const MicroBatch& batch, at::Tensor loss_sum) {
+Transformer::Saved Transformer::forward(Executor& run, const MicroBatch& batch, at::Tensor loss_sum,
+                                        UnitAccess& access) {
   run.set_phase("forward");
   Saved saved;
-  saved.residual_NH = through_blocks(run, batch, /*training=*/true, &saved);
+  saved.residual_NH = through_blocks(run, batch, /*training=*/true, &saved, access);
   run.set_place("loss");
   const at::Tensor normed_NH = run.empty(saved.residual_NH.sizes(), Category::temporary);
   norm(run, normed_NH, saved.norm, saved.residual_NH, final_norm_);
@@ -126,12 +133,14 @@ Transformer::Saved Transformer::forward(Executor& run, const MicroBatch& batch, 
   const int64_t chunk =
       loss_chunk_rows(normed_NH.size(0), head_->value.size(0), static_cast<int64_t>(normed_NH.element_size()),
                       options_.loss_chunk_tokens);
+  access.use_gradients(last_unit());
+  if (is_tied()) access.use_gradients(0);
   linear_cross_entropy(run, group_, loss_sum, saved.dnormed_NH, normed_NH, *head_, batch.targets_N, chunk);
+  if (is_tied()) access.leave_values(0);
   return saved;
 }
 
-void Transformer::backward(Executor& run, const MicroBatch& batch, Saved& saved,
-                           const std::function<void(int64_t)>& unit_done) {
+void Transformer::backward(Executor& run, const MicroBatch& batch, Saved& saved, UnitAccess& access) {
   run.set_phase("backward");
   run.set_place("loss");
   const auto layers = static_cast<int64_t>(attention_.size());
@@ -141,26 +150,31 @@ void Transformer::backward(Executor& run, const MicroBatch& batch, Saved& saved,
   saved.dnormed_NH = at::Tensor();
   saved.residual_NH = at::Tensor();
   saved.norm = {};
-  unit_done(layers + 1);
+  access.leave_values(layers + 1);
+  access.gradients_done(layers + 1);
   for (int64_t layer = layers - 1; layer >= 0; --layer) {
     const auto at = static_cast<size_t>(layer);
+    access.use_values(layer + 1);
+    access.use_gradients(layer + 1);
     run.set_place(layer_name(layer, "mlp"));
     mlp_[at].backward(run, d_NH, dropout_at("mlp", layer, batch, true), saved.mlp[at]);
     run.set_place(layer_name(layer, "attention"));
     attention_[at].backward(run, d_NH, batch.length, rotary_, dropout_at("attention", layer, batch, true),
                             saved.attention[at]);
-    unit_done(layer + 1);
+    access.leave_values(layer + 1);
+    access.gradients_done(layer + 1);
   }
   run.set_place("embeddings");
   const Dropout dropout = dropout_at("embeddings", 0, batch, true);
   if (dropout.probability > 0) drop(run, d_NH, d_NH, dropout);
+  access.use_gradients(0);
   embed_backward(run, group_, d_NH, batch.ids_N, *token_, position_, batch.length);
-  unit_done(0);
+  access.gradients_done(0);
 }
 
-void Transformer::evaluate(Executor& run, const MicroBatch& batch, at::Tensor loss_sum) {
+void Transformer::evaluate(Executor& run, const MicroBatch& batch, at::Tensor loss_sum, UnitAccess& access) {
   run.set_phase("evaluate");
-  const at::Tensor x_NH = through_blocks(run, batch, /*training=*/false, nullptr);
+  const at::Tensor x_NH = through_blocks(run, batch, /*training=*/false, nullptr, access);
   run.set_place("loss");
   const at::Tensor normed_NH = run.empty(x_NH.sizes(), Category::temporary);
   NormSaved saved;
@@ -169,13 +183,16 @@ void Transformer::evaluate(Executor& run, const MicroBatch& batch, at::Tensor lo
       loss_chunk_rows(normed_NH.size(0), head_->value.size(0), static_cast<int64_t>(normed_NH.element_size()),
                       options_.loss_chunk_tokens);
   linear_cross_entropy(run, group_, loss_sum, {}, normed_NH, *head_, batch.targets_N, chunk);
+  access.leave_values(last_unit());
+  if (is_tied()) access.leave_values(0);
 }
 
 at::Tensor Transformer::next_token_logits(Executor& run, const at::Tensor& ids_N) {
   MUSTER_CHECK(!group_.is_split(), "logits of one rank among {}", group_.size());
   run.set_phase("sample");
   const MicroBatch batch{ids_N, {}, ids_N.size(0)};
-  const at::Tensor x_NH = through_blocks(run, batch, /*training=*/false, nullptr);
+  UnitAccess all_there;
+  const at::Tensor x_NH = through_blocks(run, batch, /*training=*/false, nullptr, all_there);
   const at::Tensor last_1H = x_NH.narrow(0, x_NH.size(0) - 1, 1);
   const at::Tensor normed_1H = run.empty(last_1H.sizes(), Category::temporary);
   NormSaved saved;

@@ -58,6 +58,13 @@ bool is_half(const at::Tensor& tensor) {
   return tensor.scalar_type() == at::kBFloat16 || tensor.scalar_type() == at::kHalf;
 }
 
+c10::intrusive_ptr<c10d::Work> tell(c10d::Backend& backend, at::Tensor tensor, int64_t root) {
+  c10d::BroadcastOptions options;
+  options.rootRank = root;
+  std::vector<at::Tensor> tensors{std::move(tensor)};
+  return backend.broadcast(tensors, options);
+}
+
 // out [n] = the sum of parts [size, n], row by row.
 void sum_rows(at::Tensor out, const at::Tensor& parts) {
   at::NoGradGuard no_grad;
@@ -116,6 +123,8 @@ Pending Communicator::all_reduce(at::Tensor tensor, Reduce op, Site site) {
   return pending;
 }
 
+// In place, each rank tells its part: Gloo's own gathers into a copy that its thread makes and frees at its own
+// time, twice the memory and not the same from run to run.
 Pending Communicator::all_gather(at::Tensor out, at::Tensor in, Site site) {
   check_pair("all_gather", out, in, size());
   if (!state_->backend) {
@@ -123,10 +132,23 @@ Pending Communicator::all_gather(at::Tensor out, at::Tensor in, Site site) {
     out.view({-1}).copy_(in.view({-1}));
     return {};
   }
-  Pending pending =
-      state_->issue(call_over("all_gather", "", out, site), [&](c10d::Backend& backend) {
+  if (out.is_cpu()) {
+    at::NoGradGuard no_grad;
+    const at::Tensor own = out.view({-1}).narrow(0, rank() * in.numel(), in.numel());
+    if (own.data_ptr() != in.data_ptr()) own.copy_(in.view({-1}));
+  }
+  auto works = std::make_shared<std::vector<c10::intrusive_ptr<c10d::Work>>>();
+  Pending pending = state_->issue(
+      call_over("all_gather", "", out, site),
+      [&](c10d::Backend& backend) -> c10::intrusive_ptr<c10d::Work> {
         at::Tensor to = borrowed(out), from = borrowed(in);
-        return backend.all_gather_single(to, from);
+        if (!out.is_cpu()) return backend.all_gather_single(to, from);
+        for (int64_t root = 0; root < size(); ++root)
+          works->push_back(tell(backend, to.view({-1}).narrow(0, root * in.numel(), in.numel()), root));
+        return works->back();
+      },
+      [works] {
+        for (const auto& work : *works) work->wait();
       });
   pending.keep(std::move(out));
   pending.keep(std::move(in));

@@ -27,6 +27,10 @@ struct StepMetrics {
   int64_t peak_bytes = 0;  // of this rank, measured
   double data_wait_seconds = 0;
   double exposed_communication_seconds = 0;
+  bool checkpoint_requested = false;  // of the state after this step
+  std::optional<int64_t>
+      checkpoint_durable;         // the step of the one that has become durable since the last line
+  double checkpoint_seconds = 0;  // that training stood still for checkpoints since the last line
 };
 
 // A figure that is not finite is null, and the object then has "non_finite": true; a figure that is not known

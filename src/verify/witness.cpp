@@ -108,7 +108,7 @@ Witness testify(const spec::Job& job, const comm::World& world) {
   // Plain SGD does not show the job's own optimizer: what two steps of it leave is the replicas' state too.
   for (const spec::ParameterRow& row : rank.table().rows())
     witness.state_hash =
-        hash64(bytes_of(rank.whole(row, rank.parameters().value(row)).cpu()), witness.state_hash);
+        hash64(bytes_of(rank.whole(row, rank.parameters().value_piece(row)).cpu()), witness.state_hash);
   return witness;
 }
 

@@ -12,7 +12,8 @@ void drop(const at::Tensor& tensor) {
 
 void regrow(const at::Tensor& tensor, telemetry::Category category) {
   c10::StorageImpl* storage = tensor.storage().unsafeGetStorageImpl();
-  MUSTER_CHECK(!storage->data_ptr().get_context(), "a buffer of {} bytes is there already", storage->nbytes());
+  MUSTER_CHECK(!storage->data_ptr().get_context(), "a buffer of {} bytes is there already",
+               storage->nbytes());
   const CategoryGuard guard(category);
   storage->set_data_ptr_noswap(c10::GetAllocator(tensor.device().type())->allocate(storage->nbytes()));
 }

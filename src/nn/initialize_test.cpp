@@ -11,8 +11,8 @@ namespace {
 void expect_pieces_alike(Executor& run, const at::Tensor& part_value, const spec::ParameterRow& row,
                          const spec::LocalPart& part) {
   const int64_t third = part_value.numel() / 3;
-  for (const FlatRange range : {FlatRange{0, third}, FlatRange{third, 1},
-                                FlatRange{third + 1, part_value.numel() - third - 1}}) {
+  for (const FlatRange range :
+       {FlatRange{0, third}, FlatRange{third, 1}, FlatRange{third + 1, part_value.numel() - third - 1}}) {
     const at::Tensor piece = at::empty({range.size}, at::kFloat);
     initialize(run, piece, row, part, range, 7);
     EXPECT_TRUE(piece.equal(part_value.view(-1).narrow(0, range.first, range.size))) << row.name;

@@ -1,7 +1,7 @@
 // The parameters of one rank: values and gradients in flat buffers, and the weights that layers see as views
 // of them. The units (the embeddings, a block, the final norm with the head) lie in buckets, each of whole
-// units, so that a bucket is one message. Ranks that share a copy of the state own a piece of each bucket, all
-// pieces equal (Rajbhandari et al. 2020, "ZeRO", section 5).
+// units, so that a bucket is one message. Ranks that share a copy of the state own a piece of each bucket,
+// all pieces equal (Rajbhandari et al. 2020, "ZeRO", section 5).
 #pragma once
 #include <deque>
 #include <initializer_list>

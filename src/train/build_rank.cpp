@@ -56,8 +56,7 @@ Rank::Rank(const spec::Job& job, const spec::Mesh& mesh, int64_t rank, comm::Gro
       run_(device, dtype_of(job.numerics.compute), clock),
       table_(job.model) {
   // Values and gradients in flat buffers, by the parameter table; a bucket of gradients is one message.
-  parameters_ =
-      std::make_unique<nn::ParameterStore>(table_, mesh_, run_, bucket_bytes_of(job), sharding());
+  parameters_ = std::make_unique<nn::ParameterStore>(table_, mesh_, run_, bucket_bytes_of(job), sharding());
   // The same first bits in every layout.
   load_or_initialize();
   // Layers over views of those buffers.

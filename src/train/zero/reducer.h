@@ -1,7 +1,7 @@
 // Sums gradients over the ranks that see other tokens, a bucket at a time, while backward goes on (Li et al.
 // 2020, "PyTorch Distributed", section 3.2.3). Where the state is shared, every rank keeps the sum of its own
-// piece (Rajbhandari et al. 2020, "ZeRO", section 5.2): a reduce-scatter among those that share one copy, then
-// an all-reduce of the piece over the copies (Zhang et al. 2022, "MiCS", section 3.4).
+// piece (Rajbhandari et al. 2020, "ZeRO", section 5.2): a reduce-scatter among those that share one copy,
+// then an all-reduce of the piece over the copies (Zhang et al. 2022, "MiCS", section 3.4).
 //   Whole gradients stay (stages 0 and 1): micro-batches add up in them, and they are reduced once a step.
 //   Only pieces stay (stages 2 and 3): a whole gradient lives from backward's first write to its
 //   reduce-scatter, once a micro-batch, and the pieces add up.

@@ -25,6 +25,7 @@ soak() {
 soak "$build/test_checkpoint" --gtest_filter='CheckpointSet.*'
 soak "$build/tests/test_save_kills"
 soak "$build/tests/test_resume" --gtest_filter='*B028*'
+soak "$build/tests/fuzz_checkpoint"
 
 echo "soak: $passed passed, $failed failed"
 [ "$failed" -eq 0 ]

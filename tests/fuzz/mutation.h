@@ -21,10 +21,10 @@ class Mutation {
     return text;
   }
 
-  // JSON that still parses: up to three values, at any depth, are replaced, taken out or doubled.
+  // JSON that still parses: up to three of its values are replaced, taken out or doubled.
   std::string harm_json(const std::string& text) {
     Json json = Json::parse(text);
-    for (size_t harms = 1 + below(3); harms > 0; --harms) harm_node(json);
+    for (size_t harms = 1 + below(3); harms > 0; --harms) one_in(2) ? harm_node(json) : harm_leaf(json);
     return json.dump(one_in(2) ? 1 : -1, ' ', false, Json::error_handler_t::replace) + "\n";
   }
 
@@ -86,6 +86,22 @@ class Mutation {
       node = &*child;
     }
     *node = value();
+  }
+
+  // Any value that holds no others, however deep, as likely as any other.
+  void harm_leaf(Json& json) {
+    std::vector<Json*> leaves;
+    collect(json, leaves);
+    if (leaves.empty()) return;
+    Json& leaf = *leaves[below(leaves.size())];
+    if (leaf.is_number_unsigned() && one_in(3))
+      leaf = leaf.get<uint64_t>() * (1 + below(2)) + below(3) - 1;
+    else
+      leaf = leaf.is_number() ? Json::parse(number()) : value();
+  }
+  static void collect(Json& json, std::vector<Json*>& leaves) {
+    if (!json.is_structured()) return leaves.push_back(&json);
+    for (Json& child : json) collect(child, leaves);
   }
 
   Json value() {

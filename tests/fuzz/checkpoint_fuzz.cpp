@@ -61,12 +61,10 @@ class Fuzzer {
                                                        folder_.path().string(), folder_.path().string()));
     expect(run.status == 0, "the run that makes the files failed: " + run.err);
     set_ = root_ / "step-00000002.g1";
-    for (const fs::directory_entry& entry : fs::directory_iterator(set_)) {
-      const std::string name = entry.path().filename().string();
-      files_[name] = read_text(entry.path());
-      if (name.ends_with(".st")) shard_ = name;
-    }
-    expect(files_.size() == 4, "a checkpoint of two shards, a manifest and a COMMIT");
+    files_ = files_in(set_);
+    before_ = files_in(root_ / "step-00000001.g1");
+    shard_ = files_.rbegin()->first;
+    expect(files_.size() == 4 && shard_.ends_with(".st"), "two shards, a manifest and a COMMIT");
     manifest_ = files_.at(kManifest);
     const std::string& shard = files_.at(shard_);
     uint64_t bytes = 0;
@@ -85,6 +83,13 @@ class Fuzzer {
   }
 
  private:
+  static std::map<std::string, std::string> files_in(const fs::path& folder) {
+    std::map<std::string, std::string> files;
+    for (const fs::directory_entry& entry : fs::directory_iterator(folder))
+      files[entry.path().filename().string()] = read_text(entry.path());
+    return files;
+  }
+
   std::string harmed_json(test::Mutation& mutation, const std::string& text, const std::string& other) {
     return mutation.one_in(2) ? mutation.harm_json(text) : mutation.harm(text, other);
   }
@@ -131,30 +136,76 @@ class Fuzzer {
     parse_weight_index(harmed_json(mutation, weight_index_text(index, 12), header_), "i");
   }
 
-  // The whole folder: one file changed, which must be found; or a manifest and the COMMIT that fits it.
+  // The whole folder: what is not as written must be found.
   void folder(test::Mutation& mutation) {
-    auto file = files_.begin();
-    std::advance(file, static_cast<std::ptrdiff_t>(mutation.below(files_.size())));
-    std::string harmed = mutation.harm(file->second, manifest_);
-    const bool is_forged = file->first == kManifest && mutation.one_in(2);
-    if (is_forged) {
-      harmed = harmed_json(mutation, manifest_, header_);
-      put(set_ / kCommit, commit_text({2, 1}, harmed));
+    switch (mutation.below(4)) {
+      case 0:
+        return forged_manifest(mutation);
+      case 1:
+        return strange_entry(mutation);
+      default:
+        return changed_file(mutation);
     }
-    put(set_ / file->first, harmed);
-    bool is_taken = false;
+  }
+
+  // A manifest that may say anything, and the COMMIT that fits it.
+  void forged_manifest(test::Mutation& mutation) {
+    const std::string text = harmed_json(mutation, manifest_, header_);
+    put(set_ / kManifest, text);
+    put(set_ / kCommit, commit_text({2, 1}, text));
+    is_taken();
+    restore();
+  }
+
+  // Any file harmed, or with another's bytes: of this checkpoint or of the one before it.
+  void changed_file(test::Mutation& mutation) {
+    const auto pick = [&](const std::map<std::string, std::string>& files) {
+      auto file = files.begin();
+      std::advance(file, static_cast<std::ptrdiff_t>(mutation.below(files.size())));
+      return *file;
+    };
+    const auto [name, bytes] = pick(files_);
+    const std::string other = pick(mutation.one_in(2) ? files_ : before_).second;
+    const std::string now = mutation.one_in(4) ? other : mutation.harm(bytes, other);
+    put(set_ / name, now);
+    const bool taken = is_taken();
+    restore();
+    expect(!taken || now == bytes, "damage to " + name + " was not found");
+  }
+
+  // A file, a folder or a link that is not of the checkpoint, or in place of one of its files.
+  void strange_entry(test::Mutation& mutation) {
+    const bool in_place = mutation.one_in(2);
+    const fs::path path = set_ / (in_place ? shard_ : ".r0" + std::to_string(mutation.below(100)));
+    const fs::path outside = folder_ / "outside";
+    put(outside, files_.at(shard_));
+    fs::remove(path);
+    const size_t kind = mutation.below(3);
+    if (kind == 0) fs::create_directory(path);
+    if (kind == 1) fs::create_symlink(outside, path);
+    if (kind == 2 && !in_place) put(path, "");
+    const bool taken = is_taken();
+    fs::remove(path);
+    restore();
+    expect(!taken, "a strange entry was not found: " + path.filename().string());
+    expect(read_text(outside) == files_.at(shard_), "a file outside was changed");
+  }
+
+  // Whether a reader takes the checkpoint for whole.
+  bool is_taken() const {
     for (const Listed& listed : list_checkpoints(root_, kQuiet)) {
       if (listed.name != SetName{2, 1} || listed.standing != Standing::valid) continue;
       try {
         verify_contents(set_, listed.opened->manifest);
-        is_taken = true;
+        return true;
       } catch (const WorldError&) {
-        // Its damage was found.
+        return false;
       }
     }
-    for (const char* name : {kManifest, kCommit}) put(set_ / name, files_.at(name));
-    put(set_ / file->first, file->second);
-    expect(!is_taken || is_forged || harmed == file->second, "damage to " + file->first + " was not found");
+    return false;
+  }
+  void restore() const {
+    for (const auto& [name, bytes] : files_) put(set_ / name, bytes);
   }
 
   static constexpr std::pair<const char*, void (Fuzzer::*)(test::Mutation&)> kReaders[] = {
@@ -164,7 +215,7 @@ class Fuzzer {
 
   test::Folder folder_;
   fs::path root_ = folder_ / "run/checkpoints", scratch_ = folder_ / "scratch", set_;
-  std::map<std::string, std::string> files_;  // of one checkpoint
+  std::map<std::string, std::string> files_, before_;  // of step 2 and of step 1
   std::string shard_, manifest_, header_, claim_;
 };
 

@@ -13,7 +13,7 @@ soak() {
   echo "soak: $*"
   if "$@" >"$build/soak.log" 2>&1; then
     passed=$((passed + 1))
-    tail -n 3 "$build/soak.log"
+    tail -n 9 "$build/soak.log"
   else
     failed=$((failed + 1))
     cat "$build/soak.log"

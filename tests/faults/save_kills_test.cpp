@@ -138,10 +138,15 @@ class SaveKills : public ::testing::Test {
   // All of them, or about `most` of those that change the disk.
   static std::vector<Call> chosen(int rank, size_t most) {
     std::vector<Call> calls = calls_of_a_save(rank);
-    if (is_soak()) return calls;
+    if (is_soak()) {
+      fmt::print("all {} calls\n", calls.size());
+      return calls;
+    }
     std::erase_if(calls, [](const Call& call) { return !call.changes_disk(); });
     std::vector<Call> some;
     for (size_t at = 0; at < most; ++at) some.push_back(calls[at * calls.size() / most]);
+    fmt::print("{} of {} calls, {} of which change the disk\n", most, calls_of_a_save(rank).size(),
+               calls.size());
     return some;
   }
 

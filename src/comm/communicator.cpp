@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "comm/gather_in_place.h"
 #include "comm/pending.h"
 #include "comm/state.h"
 #include "device/ledger.h"
@@ -56,13 +57,6 @@ at::Tensor borrowed(const at::Tensor& tensor) {
 
 bool is_half(const at::Tensor& tensor) {
   return tensor.scalar_type() == at::kBFloat16 || tensor.scalar_type() == at::kHalf;
-}
-
-c10::intrusive_ptr<c10d::Work> tell(c10d::Backend& backend, at::Tensor tensor, int64_t root) {
-  c10d::BroadcastOptions options;
-  options.rootRank = root;
-  std::vector<at::Tensor> tensors{std::move(tensor)};
-  return backend.broadcast(tensors, options);
 }
 
 // out [n] = the sum of parts [size, n], row by row.
@@ -132,24 +126,11 @@ Pending Communicator::all_gather(at::Tensor out, at::Tensor in, Site site) {
     out.view({-1}).copy_(in.view({-1}));
     return {};
   }
-  if (out.is_cpu()) {
-    at::NoGradGuard no_grad;
-    const at::Tensor own = out.view({-1}).narrow(0, rank() * in.numel(), in.numel());
-    if (own.data_ptr() != in.data_ptr()) own.copy_(in.view({-1}));
-  }
-  auto works = std::make_shared<std::vector<c10::intrusive_ptr<c10d::Work>>>();
-  Pending pending = state_->issue(
-      call_over("all_gather", "", out, site),
-      [&](c10d::Backend& backend) -> c10::intrusive_ptr<c10d::Work> {
-        at::Tensor to = borrowed(out), from = borrowed(in);
-        if (!out.is_cpu()) return backend.all_gather_single(to, from);
-        for (int64_t root = 0; root < size(); ++root)
-          works->push_back(tell(backend, to.view({-1}).narrow(0, root * in.numel(), in.numel()), root));
-        return works->back();
-      },
-      [works] {
-        for (const auto& work : *works) work->wait();
-      });
+  Pending pending = state_->issue(call_over("all_gather", "", out, site), [&](c10d::Backend& backend) {
+    at::Tensor to = borrowed(out), from = borrowed(in);
+    if (backend.getBackendName() == "gloo") return gather_in_place(backend, to, from);
+    return backend.all_gather_single(to, from);
+  });
   pending.keep(std::move(out));
   pending.keep(std::move(in));
   return pending;
@@ -200,9 +181,13 @@ Pending Communicator::all_to_all(at::Tensor out, at::Tensor in, std::vector<int6
   call.tensor = c10::toString(in.scalar_type());  // sizes differ by rank; the counts are compared instead
   call.out_counts = out_counts;
   call.in_counts = in_counts;
-  return state_->issue(std::move(call), [&](c10d::Backend& backend) {
-    return backend.all_to_all_single(out, in, out_counts, in_counts);
+  Pending pending = state_->issue(std::move(call), [&](c10d::Backend& backend) {
+    at::Tensor to = borrowed(out), from = borrowed(in);
+    return backend.all_to_all_single(to, from, out_counts, in_counts);
   });
+  pending.keep(std::move(out));
+  pending.keep(std::move(in));
+  return pending;
 }
 
 Pending Communicator::broadcast(at::Tensor tensor, int64_t root, Site site) {

@@ -97,11 +97,13 @@ Weight ParameterStore::view(size_t row, const std::vector<int64_t>& shape) const
 void ParameterStore::make_segments(const spec::Mesh& mesh) {
   const auto& rows = table_->rows();
   const auto is_split = [&](size_t row) { return spec::is_split(rows[row], mesh, spec::Axis::tensor); };
+  const auto copies = [&](size_t row) { return spec::copies(rows[row], mesh, spec::Axis::tensor); };
   for (size_t first = 0; first < rows.size();) {
     size_t last = first;
     int64_t elements = 0;
     while (last < rows.size() && rows[last].unit == rows[first].unit &&
-           rows[last].is_matrix == rows[first].is_matrix && is_split(last) == is_split(first))
+           rows[last].is_matrix == rows[first].is_matrix && is_split(last) == is_split(first) &&
+           copies(last) == copies(first))
       elements += views_[last++].value.numel();
     const size_t at = bucket_of(rows[first].unit);
     const FlatRange own = clipped(at, {offsets_[first], elements}, sharding_.rank());
@@ -109,7 +111,7 @@ void ParameterStore::make_segments(const spec::Mesh& mesh) {
     if (own.size > 0)
       segments_.push_back({buckets_[at].value_piece.narrow(0, begin, own.size),
                            buckets_[at].gradient_piece.narrow(0, begin, own.size), rows[first].is_matrix,
-                           is_split(first)});
+                           is_split(first), copies(first)});
     first = last;
   }
 }

@@ -68,6 +68,8 @@ Rank::Rank(const spec::Job& job, const spec::Mesh& mesh, int64_t rank, comm::Gro
   comm::Communicator& copies = groups_.on(job.layout.zero > 0 ? spec::Span::replicate : spec::Span::tokens);
   reducer_ = std::make_unique<Reducer>(*parameters_, copies, run_);
   values_ = std::make_unique<Values>(*parameters_);
+  partial_sums_ =
+      std::make_unique<PartialSums>(*parameters_, job.layout, mesh_, groups_.on(spec::Axis::tensor));
   // What a step does, in order.
   actions_ = schedule::single_stage(spec::micro_batches(job));
   schedule::validate(actions_, spec::micro_batches(job));
@@ -83,6 +85,8 @@ nn::Sharding Rank::sharding() {
 // What this rank owns and no more.
 void Rank::load_or_initialize() {
   if (run_.is_meta()) return;
+  for (const spec::ParameterRow& row : table_.rows())
+    if (spec::padding_elements(row, mesh_, number_) > 0) parameters_->value_piece(row).zero_();
   if (!job_.weights.empty()) return load();
   for (const spec::ParameterRow& row : table_.rows())
     nn::initialize(run_, parameters_->value_piece(row), row, spec::local_part(row, mesh_, number_),

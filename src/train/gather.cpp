@@ -34,6 +34,10 @@ at::Tensor Rank::whole(const spec::ParameterRow& row, const at::Tensor& piece) {
     for (const spec::IndexRun& run : place.runs)
       whole.narrow(place.dim, run.global, run.size).copy_(parts[peer].narrow(place.dim, run.local, run.size));
   }
+  // Where others hold the same slice, this rank's own view of the whole has its own.
+  const spec::LocalPart here = spec::local_part(row, mesh_, number_);
+  for (const spec::IndexRun& run : here.runs)
+    whole.narrow(here.dim, run.global, run.size).copy_(own.narrow(here.dim, run.local, run.size));
   return whole;
 }
 

@@ -10,6 +10,7 @@
 #include "schedule/action.h"
 #include "train/feed.h"
 #include "train/optim/update.h"
+#include "train/partial_sums.h"
 #include "train/zero/reducer.h"
 #include "train/zero/values.h"
 
@@ -67,7 +68,9 @@ class Rank {
   void load_or_initialize();
   void load();
   nn::Sharding sharding();
-  nn::TensorGroup tensor_group() { return nn::TensorGroup(groups_.on(spec::Axis::tensor)); }
+  nn::TensorGroup tensor_group() {
+    return nn::TensorGroup(groups_.on(spec::Axis::tensor), job_.layout.sequence_parallel);
+  }
   at::Tensor part(const spec::ParameterRow& row, const at::Tensor& piece);
   void forward(const Feed& feed, const schedule::Action& action, InFlight& flight);
   void backward(const schedule::Action& action, InFlight& flight);
@@ -83,6 +86,7 @@ class Rank {
   std::unique_ptr<Optimizer> optimizer_;
   std::unique_ptr<Reducer> reducer_;
   std::unique_ptr<Values> values_;
+  std::unique_ptr<PartialSums> partial_sums_;
   std::vector<schedule::Action> actions_;
   std::vector<int64_t> uses_;  // of units' values in a step, in order
 };

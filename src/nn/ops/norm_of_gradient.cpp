@@ -20,11 +20,14 @@ struct Squares {
   double alike = 0, in_parts = 0;  // what the tensor group's ranks hold alike, and in parts
 };
 
-Squares of_own(Executor& run, const ParameterStore& parameters) {
+Squares of_own(Executor& run, const TensorGroup& group, const ParameterStore& parameters) {
   Squares sum{run.is_meta() ? 1.0 : 0.0, 0};
-  for (const Segment& segment : parameters.segments())
+  for (const Segment& segment : parameters.segments()) {
+    // Of those that hold the same slice, the first counts it.
+    if (segment.is_split && group.rank() % segment.copies != 0) continue;
     run.run("sum_of_squares", {0, static_cast<int64_t>(segment.gradient.nbytes())},
             [&] { (segment.is_split ? sum.in_parts : sum.alike) += squares_of(segment.gradient); });
+  }
   return sum;
 }
 
@@ -54,7 +57,7 @@ double over_group(Executor& run, const TensorGroup& group, double part) {
 }  // namespace
 
 double sum_of_squares(Executor& run, const TensorGroup& group, const ParameterStore& parameters) {
-  Squares sum = of_own(run, parameters);
+  Squares sum = of_own(run, group, parameters);
   if (comm::Communicator* peers = parameters.sharding().peers) add_over_peers(run, *peers, sum);
   return sum.alike + over_group(run, group, sum.in_parts);
 }

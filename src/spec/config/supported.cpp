@@ -23,8 +23,6 @@ bool mixed(const NumericsConfig& numerics, const std::string& format) {
 }
 
 constexpr NotBuilt kNotBuilt[] = {
-    {"layout.sequence_parallel", [](const Job& j) { return j.layout.sequence_parallel; },
-     "sequence parallelism", kOnlyBuilt},
     {"checkpoint.every", [](const Job& j) { return j.checkpoint.every > 0 && j.layout.tensor > 1; },
      "checkpoints of parameters that are split over a tensor axis", "leave it out, or use tensor = 1"},
     {"checkpoint.every_minutes",

@@ -8,21 +8,26 @@
 
 namespace muster::spec {
 
-// The global shape with each sharded dim divided by its axis. A dim that does not divide is a Bug: validation
-// came first.
+// The global shape with each sharded dim divided by its axis, padding with it. A dim that does not divide as
+// its placement asks is a Bug: validation came first.
 std::vector<int64_t> local_shape(const ParameterRow& row, const Mesh& mesh);
 
 // Indices of one dim: [local, local + size) of the part are [global, global + size) of the whole.
 struct IndexRun {
   int64_t local = 0, global = 0, size = 0;
 };
-// A part is whole in every dim but `dim`, of which it has the runs, in order.
+// A part is whole in every dim but `dim`, of which it has the runs, in order, and then padding. A part that
+// is nothing but padding has no runs.
 struct LocalPart {
   int dim = 0;
   std::vector<IndexRun> runs;
 };
 LocalPart local_part(const ParameterRow& row, const Mesh& mesh, int64_t rank);
+// Elements of this rank's part that stand for none of the whole.
+int64_t padding_elements(const ParameterRow& row, const Mesh& mesh, int64_t rank);
 // Whether ranks of `axis` hold different slices of the parameter.
 bool is_split(const ParameterRow& row, const Mesh& mesh, Axis axis);
+// How many ranks of `axis` hold the slice that a rank holds: neighbours.
+int64_t copies(const ParameterRow& row, const Mesh& mesh, Axis axis);
 
 }  // namespace muster::spec

@@ -4,6 +4,8 @@
 
 #include <fmt/format.h>
 
+#include <map>
+
 #include "tests/program.h"
 
 namespace muster::test {
@@ -68,6 +70,30 @@ TEST(ZeroMemory, EachStageDividesOneMore) {
     EXPECT_EQ(persistent["optimizer"], optimizer / 4) << stage;
     EXPECT_EQ(persistent["gradients"], stage >= 2 ? gradients / 4 : gradients) << stage;
     EXPECT_EQ(persistent["parameters"], stage >= 3 ? values / 4 : values) << stage;
+  }
+}
+
+// In whole buckets (docs/zero.md): a ring moves (n-1)/n of each. Stages 1 and 2 gather one copy of the model
+// and scatter one, or one a micro-batch; stage 3 gathers every unit forward, and the blocks but the last
+// again backward.
+TEST(ZeroMessages, MoveTheCopiesThatTheirStageSays) {
+  constexpr int64_t kMicroBatches = 2, kBlocks = 3, kHidden = 32, kKeys = 16, kFfn = 48;
+  constexpr int64_t kBlock = 4 * kHidden * (2 + 2 * kHidden + 2 * kKeys + 3 * kFfn);
+  const Folder folder;
+  const std::string job = small_job(folder, "llama") + " --world 2 --json --set layout.zero=";
+  for (int stage : {1, 2, 3}) {
+    const Outcome outcome = muster("rehearse " + job + std::to_string(stage));
+    ASSERT_EQ(outcome.status, 0) << outcome.err;
+    const Json rehearsed = Json::parse(outcome.out);
+    std::map<std::string, int64_t> bytes;
+    for (const Json& message : rehearsed["messages"]) bytes[message["op"]] = message["bytes"];
+    const int64_t shards = stage == 3 ? 2 : 1;
+    const int64_t model = rehearsed["persistent_bytes"]["parameters"].get<int64_t>() * shards;
+    EXPECT_EQ(
+        bytes["all_gather"],
+        stage == 3 ? kMicroBatches * (model + (kBlocks - 1) * kBlock) - (kMicroBatches - 1) * kBlock : model)
+        << stage;
+    EXPECT_EQ(bytes["reduce_scatter"], stage == 1 ? model : kMicroBatches * model) << stage;
   }
 }
 

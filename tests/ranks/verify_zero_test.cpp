@@ -75,7 +75,7 @@ TEST(ZeroMemory, EachStageDividesOneMore) {
 
 // In whole buckets (docs/zero.md): a ring moves (n-1)/n of each. Stages 1 and 2 gather one copy of the model
 // and scatter one, or one a micro-batch; stage 3 gathers every unit forward, and the blocks but the last
-// again backward.
+// again backward; the first block, which backward uses last, stays for the next micro-batch.
 TEST(ZeroMessages, MoveTheCopiesThatTheirStageSays) {
   constexpr int64_t kMicroBatches = 2, kBlocks = 3, kHidden = 32, kKeys = 16, kFfn = 48;
   constexpr int64_t kBlock = 4 * kHidden * (2 + 2 * kHidden + 2 * kKeys + 3 * kFfn);

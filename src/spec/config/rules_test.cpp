@@ -124,7 +124,7 @@ TEST(Rules, WhatAsksForNothingIsNoError) {
 
 TEST(Rules, WhatIsNotBuiltIsRefused) {
   for (const char* later :
-       {"layout.pipeline=2", "layout.expert=2", "layout.zero=1", "numerics.parameters=float64",
+       {"layout.pipeline=2", "layout.expert=2", "numerics.parameters=float64",
         "numerics.gradients=float64", "numerics.optimizer=bfloat16", "numerics.compute=bfloat16",
         "numerics.master=float32", "numerics.recipe=fp8"}) {
     const Problem refused = problem({later});

@@ -10,6 +10,7 @@
 #include "train/run.h"
 #include "verify/communication.h"
 #include "verify/memory.h"
+#include "verify/replicas.h"
 #include "verify/update_equivalence.h"
 
 namespace muster::cli {
@@ -78,6 +79,7 @@ std::vector<verify::Check> prove(const spec::Job& job, const std::vector<verify:
   const auto add = [&](std::vector<verify::Check> more) {
     checks.insert(checks.end(), more.begin(), more.end());
   };
+  add(verify::replicas(job, ranks));
   std::vector<telemetry::StepRecord> rehearsed;
   for (const verify::Witness& rank : ranks) rehearsed.push_back(plan::rehearse(job, rank.rank).record);
   for (size_t at = 0; at < ranks.size(); ++at) add(verify::memory(rehearsed[at], ranks[at]));

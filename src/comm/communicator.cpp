@@ -124,12 +124,11 @@ Pending Communicator::all_gather(at::Tensor out, at::Tensor in, Site site) {
     out.view({-1}).copy_(in.view({-1}));
     return {};
   }
-  Pending pending =
-      state_->issue(call_over("all_gather", "", out, site), [&](c10d::Backend& backend) {
-        at::Tensor to = borrowed(out), from = borrowed(in);
-        if (backend.getBackendName() == "gloo") return gather_in_place(backend, to, from);
-        return backend.all_gather_single(to, from);
-      });
+  Pending pending = state_->issue(call_over("all_gather", "", out, site), [&](c10d::Backend& backend) {
+    at::Tensor to = borrowed(out), from = borrowed(in);
+    if (backend.getBackendName() == "gloo") return gather_in_place(backend, to, from);
+    return backend.all_gather_single(to, from);
+  });
   pending.keep(std::move(out));
   pending.keep(std::move(in));
   return pending;

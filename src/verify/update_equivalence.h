@@ -15,9 +15,9 @@ namespace muster::verify {
 double reduction_tolerance(const std::string& dtype, int64_t summands);
 
 // Loss, pre-clip norm, every gradient by name, every parameter after one update of plain SGD. What fails by a
-// factor says over which axis (diagnosis.h). A gradient's distance is measured against its own norm, or a hundredth of the
-// whole gradient's where its own is smaller still (a key's bias has none but rounding: softmax does not see
-// it).
+// factor says over which axis (diagnosis.h). A gradient's distance is measured against its own norm, or a
+// hundredth of the whole gradient's where its own is smaller still (a key's bias has none but rounding:
+// softmax does not see it).
 std::vector<Check> update_equivalence(const spec::Job& job, const Witness& one_process,
                                       const std::vector<Witness>& ranks);
 

@@ -120,10 +120,11 @@ TEST_P(VerifySequenceParallel, EveryProofHolds) {
   const Folder folder;
   expect_every_proof(
       small_job(folder, family) +
-          fmt::format(" --set layout.tensor={} --set layout.sequence_parallel=true --set layout.data={} --set "
-                      "training.micro_batch_size=2 --set training.global_batch_size={} --set "
-                      "training.dropout=0.2 --set numerics.compute={}",
-                      tensor, data, 2 * data * accumulation, dtype),
+          fmt::format(
+              " --set layout.tensor={} --set layout.sequence_parallel=true --set layout.data={} --set "
+              "training.micro_batch_size=2 --set training.global_batch_size={} --set "
+              "training.dropout=0.2 --set numerics.compute={}",
+              tensor, data, 2 * data * accumulation, dtype),
       data * tensor);
 }
 
@@ -157,7 +158,8 @@ TEST(VerifyMore, SharedKeyHeadsAndAPaddedVocabulary) {
                     gpt2 = small_job(other, "gpt2") + " --set numerics.compute=float64";
   for (const std::string& job :
        {llama + " --set layout.tensor=4",
-        llama + " --set layout.tensor=4 --set model.num_key_value_heads=1 --set layout.sequence_parallel=true",
+        llama +
+            " --set layout.tensor=4 --set model.num_key_value_heads=1 --set layout.sequence_parallel=true",
         llama + " --set layout.tensor=4 --set layout.data=2 --set model.attention_bias=true --set "
                 "model.vocab_size=67 --set layout.sequence_parallel=true",
         llama + " --set layout.tensor=4 --set model.vocab_size=65 --set model.tie_word_embeddings=true",
@@ -180,10 +182,10 @@ TEST(VerifyMore, PaddingIsListed) {
 }
 
 // Where rows are shared, a reduce-scatter and an all-gather stand in the place of each of a layer's four
-// all-reduces, and carry its bytes (Korthikanti et al. 2022, section 4.2.2); two more all-gathers a layer make
-// the inputs of the column-parallel products again that are not kept. The embeddings are scattered and their
-// gradient gathered; each chunk of the loss is gathered and its gradient scattered. Once a step one message
-// sums the norms' gradients.
+// all-reduces, and carry its bytes (Korthikanti et al. 2022, section 4.2.2); two more all-gathers a layer
+// make the inputs of the column-parallel products again that are not kept. The embeddings are scattered and
+// their gradient gathered; each chunk of the loss is gathered and its gradient scattered. Once a step one
+// message sums the norms' gradients.
 TEST(VerifyMore, SharedRowsHaveAClosedForm) {
   constexpr int64_t kLayers = 3, kHidden = 32, kRows = 2 * 24, kMicroBatches = 4, kBytes = 4;
   const Folder llama, gpt2;
@@ -208,8 +210,8 @@ TEST(VerifyMore, SharedRowsHaveAClosedForm) {
 }
 
 // What a layer keeps between forward and backward, in elements (docs/parallelism.md): the stream before each
-// half and the norms' statistics, on all ranks or shared by them; the outputs of the column-parallel products,
-// attention's output and one logarithm a query, split.
+// half and the norms' statistics, on all ranks or shared by them; the outputs of the column-parallel
+// products, attention's output and one logarithm a query, split.
 TEST(VerifyMore, KeptActivationsHaveAClosedForm) {
   constexpr int64_t kHidden = 32, kRows = 2 * 24, kBytes = 4, kHeads = 4;
   const auto peak_of = [](const std::string& job, const std::string& more) {
@@ -225,9 +227,10 @@ TEST(VerifyMore, KeptActivationsHaveAClosedForm) {
     for (const int64_t tensor : {1, 2, 4})
       for (const bool shared : {false, true}) {
         if (shared && tensor == 1) continue;
-        const std::string job = (is_gpt2 ? small_job(gpt2, "gpt2") : small_job(llama, "llama")) +
-                                fmt::format(" --set layout.tensor={} --set layout.sequence_parallel={}{}",
-                                            tensor, shared, is_gpt2 ? "" : " --set model.num_key_value_heads=4");
+        const std::string job =
+            (is_gpt2 ? small_job(gpt2, "gpt2") : small_job(llama, "llama")) +
+            fmt::format(" --set layout.tensor={} --set layout.sequence_parallel={}{}", tensor, shared,
+                        is_gpt2 ? "" : " --set model.num_key_value_heads=4");
         const int64_t layer =
             peak_of(job, "--set model.num_hidden_layers=9") - peak_of(job, "--set model.num_hidden_layers=8");
         const int64_t statistics = is_gpt2 ? 2 : 1, up = is_gpt2 ? 4 * kHidden : 2 * 48;

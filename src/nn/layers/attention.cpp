@@ -39,7 +39,8 @@ at::Tensor AttentionLayer::output(Executor& run, const Dropout& dropout, const S
 
 KeepCosts AttentionLayer::costs(int64_t rows, int64_t length) const {
   const int64_t hidden = p_.qkv.norm.weight->value.numel(), statistics = p_.qkv.norm.bias ? 2 : 1;
-  const int64_t core = heads_.q_size() + heads_.query_heads, row = heads_.row(), here = rows / group_.row_shares();
+  const int64_t core = heads_.q_size() + heads_.query_heads, row = heads_.row(),
+                here = rows / group_.row_shares();
   const int64_t stream = here * (hidden + statistics);
   const auto matmul = [&](int64_t in, int64_t out) { return 2.0 * static_cast<double>(rows * in * out); };
   const double core_flops = matmul(length, heads_.q_size());  // two products over half of the positions

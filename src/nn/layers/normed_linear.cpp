@@ -15,9 +15,8 @@ at::Tensor normed_linear(Executor& run, const TensorGroup& group, NormSaved& sav
   return y_NO;
 }
 
-void normed_linear_backward(Executor& run, const TensorGroup& group, at::Tensor d_MH,
-                            const at::Tensor& dy_NO, const NormSaved& saved, const at::Tensor& x_MH,
-                            const NormedLinear& layer) {
+void normed_linear_backward(Executor& run, const TensorGroup& group, at::Tensor d_MH, const at::Tensor& dy_NO,
+                            const NormSaved& saved, const at::Tensor& x_MH, const NormedLinear& layer) {
   Weight none;
   const at::Tensor normed_MH = run.empty(x_MH.sizes(), Category::temporary);
   norm_again(run, normed_MH, saved, x_MH, layer.norm);

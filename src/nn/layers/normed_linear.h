@@ -17,8 +17,7 @@ struct NormedLinear {
 at::Tensor normed_linear(Executor& run, const TensorGroup& group, NormSaved& saved, const at::Tensor& x_MH,
                          const NormedLinear& layer);
 // d_MH += the gradient of x; the parameters' gradients are written.
-void normed_linear_backward(Executor& run, const TensorGroup& group, at::Tensor d_MH,
-                            const at::Tensor& dy_NO, const NormSaved& saved, const at::Tensor& x_MH,
-                            const NormedLinear& layer);
+void normed_linear_backward(Executor& run, const TensorGroup& group, at::Tensor d_MH, const at::Tensor& dy_NO,
+                            const NormSaved& saved, const at::Tensor& x_MH, const NormedLinear& layer);
 
 }  // namespace muster::nn

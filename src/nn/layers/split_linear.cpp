@@ -22,8 +22,7 @@ void column_linear_backward(Executor& run, const TensorGroup& group, at::Tensor 
   }
   GatheredRows x(run, group, x_MI);
   const bool shares = group.shares_rows();
-  const at::Tensor dx_NI =
-      shares ? run.empty({dy_NO.size(0), x_MI.size(1)}, Category::temporary) : dx_MI;
+  const at::Tensor dx_NI = shares ? run.empty({dy_NO.size(0), x_MI.size(1)}, Category::temporary) : dx_MI;
   linear_backward_input(run, dx_NI, dy_NO, weight);
   comm::Pending sum = shares ? group.reduce_scatter(dx_MI, dx_NI) : group.all_reduce(dx_NI);
   linear_backward_weight(run, weight, bias, dy_NO, x.whole());

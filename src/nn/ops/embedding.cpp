@@ -1,7 +1,7 @@
 #include "nn/ops/embedding.h"
 
-#include "nn/kernels/kernels.h"
 #include "nn/gathered_rows.h"
+#include "nn/kernels/kernels.h"
 #include "nn/ops/composite.h"
 #include "nn/ops/dispatch.h"
 

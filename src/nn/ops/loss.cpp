@@ -4,8 +4,8 @@
 #include <optional>
 
 #include "base/units.h"
-#include "nn/kernels/kernels.h"
 #include "nn/gathered_rows.h"
+#include "nn/kernels/kernels.h"
 #include "nn/ops/composite.h"
 #include "nn/ops/dispatch.h"
 #include "nn/ops/linear.h"

@@ -126,7 +126,8 @@ TEST(Rules, SequenceParallelismSharesRowsEvenly) {
 }
 
 TEST(Rules, FewerKeyHeadsThanRanksAndAnyVocabulary) {
-  EXPECT_THAT(problems_of("", {"layout.tensor=4", "model.num_key_value_heads=2", "model.vocab_size=511"}), IsEmpty());
+  EXPECT_THAT(problems_of("", {"layout.tensor=4", "model.num_key_value_heads=2", "model.vocab_size=511"}),
+              IsEmpty());
 }
 
 TEST(Rules, WhatAsksForNothingIsNoError) {

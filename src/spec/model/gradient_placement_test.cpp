@@ -37,8 +37,8 @@ int64_t partial_rows(const LayoutConfig& layout) {
 TEST(GradientPlacement, NormsAreReplicasUntilRowsAreShared) {
   EXPECT_EQ(partial_rows(tensor(1, false)), 0);
   EXPECT_EQ(partial_rows(tensor(2, false)), 0);
-  EXPECT_EQ(partial_rows(tensor(2, true)), 3);      // the norms
-  EXPECT_EQ(partial_rows(tensor(4, false)), 2);     // the shared key and value
+  EXPECT_EQ(partial_rows(tensor(2, true)), 3);   // the norms
+  EXPECT_EQ(partial_rows(tensor(4, false)), 2);  // the shared key and value
   EXPECT_EQ(partial_rows(tensor(4, true)), 3 + 2);
 }
 

@@ -83,8 +83,10 @@ void add_llama(const ModelSpec& m, std::vector<ParameterRow>& rows) {
     UnitBuilder unit(rows, layer + 1, fmt::format("model.layers.{}.", layer));
     unit.norm("input_layernorm", m.hidden_size, false);
     unit.matrix("self_attn.q_proj.weight", Role::query, m.q_size(), m.hidden_size, kRows, std);
-    unit.matrix("self_attn.k_proj.weight", Role::key, m.kv_size(), m.hidden_size, kRows, std).placement = key_value_heads(m);
-    unit.matrix("self_attn.v_proj.weight", Role::value, m.kv_size(), m.hidden_size, kRows, std).placement = key_value_heads(m);
+    unit.matrix("self_attn.k_proj.weight", Role::key, m.kv_size(), m.hidden_size, kRows, std).placement =
+        key_value_heads(m);
+    unit.matrix("self_attn.v_proj.weight", Role::value, m.kv_size(), m.hidden_size, kRows, std).placement =
+        key_value_heads(m);
     if (m.attention_bias) {
       unit.vector("self_attn.q_proj.bias", Role::query_bias, m.q_size(), split_over_tensor(0), 0);
       unit.vector("self_attn.k_proj.bias", Role::key_bias, m.kv_size(), key_value_heads(m), 0);

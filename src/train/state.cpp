@@ -78,6 +78,7 @@ const std::set<std::string> kFree = {"training.log_every",
 
 checkpoint::State state_of(Rank& rank) {
   checkpoint::State state;
+  if (rank.parameters().sharding().peers) return state;  // refused where anything would be saved
   Writers writers(rank.mesh(), rank.number());
   for (const spec::ParameterRow& row : rank.table().rows()) {
     const std::vector<int64_t> start = start_of(row, rank.mesh(), rank.number());

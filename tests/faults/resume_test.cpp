@@ -129,14 +129,14 @@ TEST(Resume, B027_ASlowSaveIsAllOfItsStep) {
   expect_equal_runs(folder, "at_once", "beside");
 }
 
-// Killed at random moments, in the background's saves too: what the log called durable is there and verifies,
-// the run goes on from it or from a later one, and ends with the same bits.
+// Killed at random moments (200 with MUSTER_SOAK=1), in the background's saves too: what the log called
+// durable is there and verifies, the run goes on from it or from a later one, and ends with the same bits.
 TEST(Resume, B028_WhatWasAcknowledgedIsThereAfterAnyKill) {
   const Folder folder;
   const std::string job = nine_steps(folder, 1) + " --procs 2";
   ASSERT_EQ(train(folder, "whole", job).status, 0);
   std::mt19937 random(11);
-  for (int number = 0; number < 10; ++number) {
+  for (int number = 0; number < (is_soak() ? 200 : 10); ++number) {
     const std::string name = "run" + std::to_string(number), path = (folder / name).string();
     const Outcome killed =
         run(fmt::format("timeout -s KILL {} {}/muster train {} --run {}",

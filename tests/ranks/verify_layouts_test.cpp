@@ -195,9 +195,8 @@ TEST(VerifyMore, SharedRowsHaveAClosedForm) {
                                    "layout.sequence_parallel=true --set training.loss_chunk_tokens=20");
     ASSERT_EQ(outcome.status, 0) << outcome.err;
     std::map<std::string, std::pair<int64_t, int64_t>> totals;
-    const Json result = Json::parse(outcome.out);
-    for (const Json& message : result["messages"])
-      totals[message["op"]] = {message["count"], message["bytes"]};
+    const Json messages = Json::parse(outcome.out)["messages"];
+    for (const Json& message : messages) totals[message["op"]] = {message["count"], message["bytes"]};
     constexpr int64_t kWhole = kRows * kHidden * kBytes, kChunks = 3;  // of 16 rows
     EXPECT_EQ(totals["reduce_scatter"].first, kMicroBatches * (4 * kLayers + 1 + kChunks));
     EXPECT_EQ(totals["reduce_scatter"].second, kMicroBatches * (4 * kLayers + 1 + 1) * kWhole);
@@ -219,7 +218,8 @@ TEST(VerifyMore, KeptActivationsHaveAClosedForm) {
     EXPECT_EQ(outcome.status, 0) << outcome.err;
     const Json result = Json::parse(outcome.out);
     int64_t bytes = result["peak_bytes"];
-    for (const Json& persistent : result["persistent_bytes"]) bytes -= persistent.get<int64_t>();
+    for (const auto& [kind, persistent] : result["persistent_bytes"].items())
+      bytes -= persistent.get<int64_t>();
     return bytes;
   };
   const Folder llama, gpt2;

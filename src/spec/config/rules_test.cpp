@@ -34,7 +34,8 @@ TEST(Rules, HeadsDivide) {
   EXPECT_EQ(problems[0].field, "model.num_attention_heads");
   EXPECT_THAT(problems[0].rule, HasSubstr("layout.tensor = 3"));
   EXPECT_EQ(problems[1].field, "model.num_key_value_heads");
-  EXPECT_THAT(problems[1].remedy, HasSubstr("2 and 4 are the nearest sizes"));
+  EXPECT_THAT(problems[1].rule, HasSubstr("a multiple or a divisor of layout.tensor = 3"));
+  EXPECT_THAT(problems[1].remedy, HasSubstr("2 and 4 are the nearest"));
   EXPECT_EQ(problems[2].field, "model.intermediate_size");
   EXPECT_EQ(problem({"model.num_attention_heads=5"}).field, "model.num_attention_heads");
 }
@@ -107,6 +108,26 @@ TEST(Rules, B097_SequenceParallelismNeedsATensorGroup) {
   const Problem refused = problem({"layout.sequence_parallel=true", "layout.tensor=1"});
   EXPECT_EQ(refused.field, "layout.sequence_parallel");
   EXPECT_THAT(refused.rule, HasSubstr("layout.tensor is 1"));
+}
+
+TEST(Rules, SequenceParallelismSharesRowsEvenly) {
+  const std::vector<std::string> shared = {"layout.sequence_parallel=true", "layout.tensor=4"};
+  const auto with = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), shared.begin(), shared.end());
+    return problems_of("", more);
+  };
+  const auto refused = with({"data.sequence_length=30", "training.micro_batch_size=1"});
+  ASSERT_THAT(refused, SizeIs(1));
+  EXPECT_EQ(refused[0].field, "data.sequence_length");
+  EXPECT_THAT(refused[0].rule, HasSubstr("layout.tensor = 4"));
+  EXPECT_THAT(refused[0].remedy, HasSubstr("28 and 32 are the nearest"));
+  // Two sequences of 30 are 60 rows.
+  EXPECT_THAT(with({"data.sequence_length=30", "training.micro_batch_size=2"}), IsEmpty());
+}
+
+TEST(Rules, FewerKeyHeadsThanRanksAndAnyVocabulary) {
+  EXPECT_THAT(problems_of("", {"layout.tensor=4", "model.num_key_value_heads=2", "model.vocab_size=511"}),
+              IsEmpty());
 }
 
 TEST(Rules, WhatAsksForNothingIsNoError) {

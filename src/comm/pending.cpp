@@ -30,6 +30,7 @@ void MessageLine::watch(c10d::Work& work, bool point_to_point) {
 }
 
 void MessageLine::waited(double seconds) {
+  if (log_ && timed_) log_->waited_seconds += seconds;
   telemetry::MessageEvent* message = event();
   if (!message || !timed_) return;
   const double done_at = done_at_ ? done_at_->load() : 0;

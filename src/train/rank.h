@@ -19,7 +19,7 @@ namespace muster::train {
 struct StepResult : UpdateResult {
   double learning_rate = 0;
   double data_wait_seconds = 0;
-  double exposed_communication_seconds = 0;  // what the end of the step waited for messages
+  double exposed_communication_seconds = 0;  // that the step stood still for messages
 };
 
 // Told as a step goes through its phases: "forward", "backward", "reduce", "update".

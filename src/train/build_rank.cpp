@@ -22,18 +22,6 @@ int64_t bucket_bytes_of(const spec::Job& job) {
   return job.training.bucket_bytes > 0 ? job.training.bucket_bytes : kBucketBytes;
 }
 
-// The units whose values a step uses (nn/unit_access.h): all of them forward, and the blocks backward.
-std::vector<int64_t> uses_of(const std::vector<schedule::Action>& actions, int64_t units) {
-  std::vector<int64_t> uses;
-  for (const schedule::Action& action : actions) {
-    if (action.kind == schedule::ActionKind::forward)
-      for (int64_t unit = 0; unit < units; ++unit) uses.push_back(unit);
-    if (action.kind == schedule::ActionKind::backward)
-      for (int64_t unit = units - 2; unit > 0; --unit) uses.push_back(unit);
-  }
-  return uses;
-}
-
 nn::Transformer::Options model_options(const spec::Job& job) {
   // The single stage has one micro-batch in flight.
   const int64_t rows = job.training.micro_batch_size * job.data.sequence_length / job.layout.context;
@@ -110,7 +98,10 @@ void Rank::load() {
     if (own.numel() == 0) return slices;
     const bool is_whole = own.numel() == c10::multiply_integers(shape);
     read = is_whole ? own.view(shape) : run_.empty(shape, nn::Category::temporary);
-    if (!is_whole) piece = own;
+    if (!is_whole) {
+      piece = own;
+      read.zero_();  // its padding
+    }
     const spec::LocalPart part = spec::local_part(row, mesh_, number_);
     for (const spec::IndexRun& run : part.runs)
       slices.emplace_back(read.narrow(part.dim, run.local, run.size), part.dim, run.global);

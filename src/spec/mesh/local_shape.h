@@ -16,10 +16,11 @@ std::vector<int64_t> local_shape(const ParameterRow& row, const Mesh& mesh);
 struct IndexRun {
   int64_t local = 0, global = 0, size = 0;
 };
-// A part is whole in every dim but `dim`, of which it has the runs, in order, and then padding. A part that
-// is nothing but padding has no runs.
+// A part is whole in every dim but `dim`, in which it has `size` indices: the runs, in order, and then
+// padding. A part that is nothing but padding has no runs.
 struct LocalPart {
   int dim = 0;
+  int64_t size = 0;
   std::vector<IndexRun> runs;
 };
 LocalPart local_part(const ParameterRow& row, const Mesh& mesh, int64_t rank);

@@ -2,6 +2,7 @@
 #pragma once
 #include <unistd.h>
 
+#include <exception>
 #include <functional>
 #include <string>
 #include <thread>
@@ -11,10 +12,12 @@
 
 namespace muster::comm {
 
-// Calls body(world) as each of `size` ranks. They meet in a file that goes with them.
+// Calls body(world) as each of `size` ranks. They meet in a file that goes with them. Throws what the first
+// of them threw, when all have ended.
 inline void as_ranks(int64_t size, const std::function<void(const World&)>& body) {
   std::string path = "/tmp/muster-ranks-XXXXXX";
   close(mkstemp(path.data()));
+  std::vector<std::exception_ptr> thrown(static_cast<size_t>(size));
   std::vector<std::thread> threads;
   for (int64_t rank = 0; rank < size; ++rank)
     threads.emplace_back([&, rank] {
@@ -22,10 +25,16 @@ inline void as_ranks(int64_t size, const std::function<void(const World&)>& body
       world.rank = world.local_rank = rank;
       world.size = world.local_size = size;
       world.store_file = path;
-      body(world);
+      try {
+        body(world);
+      } catch (...) {
+        thrown[static_cast<size_t>(rank)] = std::current_exception();
+      }
     });
   for (std::thread& thread : threads) thread.join();
   unlink(path.c_str());
+  for (const std::exception_ptr& error : thrown)
+    if (error) std::rethrow_exception(error);
 }
 
 }  // namespace muster::comm

@@ -19,7 +19,8 @@ class Feed {
  public:
   // `dataset` null: shapes alone, for `meta`.
   Feed(const spec::Job& job, const spec::Mesh& mesh, int64_t rank, const data::Dataset* dataset);
-  Loaded load(nn::Executor& run, int64_t step, int64_t micro_batch) const;
+  virtual ~Feed() = default;
+  virtual Loaded load(nn::Executor& run, int64_t step, int64_t micro_batch) const;
   int64_t micro_batches() const { return micro_batches_; }
 
  private:

@@ -76,7 +76,8 @@ telemetry::RunSummary run(const spec::Job& job, const comm::World& world, const 
   watch.at(launch::Phase::connect, 0);
   const spec::Mesh mesh = spec::make_mesh(job.layout);
   const auto timeout = milliseconds(job.training.collective_timeout_seconds);
-  comm::Groups groups = comm::connect(mesh, world, job.training.device, timeout, {timeout});
+  comm::Groups groups =
+      comm::connect(mesh, world, job.training.device, timeout, {timeout, options.check_collectives});
 
   watch.at(launch::Phase::load, 0);
   const at::Device device = job.training.device == "cuda"

@@ -17,6 +17,7 @@ struct RunOptions {
   double model_flops = 0;                          // of one step, all ranks
   fs::path checkpoints;                            // where they are kept, the same on all ranks
   bool resume = false;                             // go on from the newest valid one
+  bool check_collectives = false;                  // ranks compare each call before it runs
   launch::Environment environment;                 // for progress and faults
 };
 

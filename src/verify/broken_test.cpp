@@ -39,7 +39,7 @@ class Broken : public IdsFolder {
 
   // What each rank of the job saw; rank's own thread meddles.
   std::vector<Witness> witnesses(const spec::Job& job, const Meddle& meddle) const {
-    const int64_t size = job.layout.tensor * job.layout.data;
+    const int64_t size = job.layout.tensor * job.layout.data * job.layout.context;
     std::vector<Witness> seen(static_cast<size_t>(size));
     comm::as_ranks(size, [&](const comm::World& world) {
       seen[static_cast<size_t>(world.rank)] = testify_update(job, world, meddle);
@@ -86,7 +86,7 @@ TEST_F(Broken, AReductionOfOneNormsGradientThatIsLeftOut) {
     if (phase == "reduce_finish") own = gradient(rank, kNorm).clone();
     if (phase == "update") gradient(rank, kNorm).copy_(own);
   };
-  const auto names = failed(split, witnesses(split, leave_out));
+  const auto names = failed(split, witnesses(split, {.at = leave_out}));
   EXPECT_THAT(names, Contains(HasSubstr(std::string("gradient ") + kNorm)));
   EXPECT_THAT(names, Contains(std::string("replica ") + kNorm + " over the tensor axis"));
 }
@@ -96,7 +96,7 @@ TEST_F(Broken, ABiasThatIsCountedByEachRank) {
   const auto twice = [](train::Rank& rank, std::string_view phase) {
     if (phase == "update") rank.groups().on(spec::Axis::tensor).all_reduce(gradient(rank, kBias)).wait();
   };
-  const auto names = failed(split, witnesses(split, twice));
+  const auto names = failed(split, witnesses(split, {.at = twice}));
   EXPECT_THAT(names, Contains(AllOf(HasSubstr(std::string("gradient ") + kBias), HasSubstr("2 times"),
                                     HasSubstr("tensor axis"))));
 }
@@ -120,9 +120,56 @@ TEST_F(Broken, SharedKeyHeadsThatAreNotSummed) {
     if (phase == "reduce_finish") own = gradient(rank, kKey).clone();
     if (phase == "update") gradient(rank, kKey).copy_(own);
   };
-  const auto names = failed(split, witnesses(split, leave_out));
+  const auto names = failed(split, witnesses(split, {.at = leave_out}));
   EXPECT_THAT(names, Contains(HasSubstr(std::string("gradient ") + kKey)));
   EXPECT_THAT(names, Contains(std::string("replica ") + kKey + " over the tensor axis"));
+}
+
+// A layout that splits sequences over two ranks.
+spec::Job over_context(spec::Job job, const std::string& method) {
+  job.layout = {};
+  job.layout.context = 2;
+  job.layout.context_method = method;
+  spec::resolve_layout(job, 2);
+  return job;
+}
+
+TEST_F(Broken, PositionsOfOneShardThatAreRotatedWrongly) {
+  const spec::Job split = over_context(job("family = \"llama\"", 1, false), "ring");
+  const auto late = [](nn::Positions& positions) {
+    if (positions.runs.front().position == 0) return;  // the rank with the first chunk is right
+    for (nn::RowRun& run : positions.runs) ++run.position;
+    ++positions.end;
+  };
+  const auto names = failed(split, witnesses(split, {.positions = late}));
+  EXPECT_THAT(names, Contains(AllOf(HasSubstr("gradient model.layers.0.self_attn.q_proj.weight"),
+                                    HasSubstr("only the context axis is split"))));
+}
+
+TEST_F(Broken, AHopOfTheRingThatIsSkipped) {
+  const spec::Job split = over_context(job("family = \"llama\"", 1, false), "ring");
+  const auto skip = [](nn::Positions& positions) {
+    if (positions.runs.front().position == 0) positions.blocks[1].clear();
+  };
+  const auto names = failed(split, witnesses(split, {.positions = skip}));
+  EXPECT_THAT(names, Contains(AllOf(HasSubstr("gradient model.layers.0.self_attn.v_proj.weight"),
+                                    HasSubstr("only the context axis is split"))));
+}
+
+TEST_F(Broken, B038_RanksThatCallDifferently) {
+  const spec::Job split = job("family = \"llama\"", 2, false);
+  const auto differ = [](train::Rank& rank, std::string_view phase) {
+    comm::Communicator& tensor = rank.groups().on(spec::Axis::tensor);
+    if (phase == "backward" && tensor.rank() == 1) tensor.all_reduce(at::zeros({3})).wait();
+  };
+  try {
+    witnesses(split, {.at = differ});
+    FAIL() << "two ranks made different calls";
+  } catch (const WorldError& error) {
+    EXPECT_THAT(error.what(),
+                AllOf(HasSubstr("tensor axis, operation"), HasSubstr("all_reduce sum Float [3]"),
+                      HasSubstr("broken_test.cpp:"), HasSubstr("src/nn/")));
+  }
 }
 
 }  // namespace

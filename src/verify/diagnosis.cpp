@@ -1,5 +1,7 @@
 #include "verify/diagnosis.h"
 
+#include <fmt/ranges.h>
+
 #include <cmath>
 
 #include "base/error.h"
@@ -47,6 +49,18 @@ std::string diagnose_sum(const spec::LayoutConfig& layout, const at::Tensor& exp
                          axes_of(mesh, size));
   }
   return "";
+}
+
+std::string suspect_axes(const spec::LayoutConfig& layout) {
+  const spec::Mesh mesh = spec::make_mesh(layout);
+  std::vector<std::string> split;
+  for (spec::Axis axis : mesh.order())
+    if (mesh.size(axis) > 1) split.push_back(spec::to_string(axis));
+  if (split.empty()) return "";
+  if (split.size() == 1)
+    return fmt::format("no factor explains it; only the {} axis is split", split.front());
+  return fmt::format("no factor explains it; layout.{} = 1, one at a time, tells which axis it is",
+                     fmt::join(split, " or layout."));
 }
 
 std::string diagnose_norm(const spec::Job& job, const Witness& expected, double measured_norm,

@@ -11,6 +11,9 @@ namespace muster::verify {
 // up over the tensor axis, whose ranks hold the whole". Empty where it is not.
 std::string diagnose_sum(const spec::LayoutConfig& layout, const at::Tensor& expected,
                          const at::Tensor& measured, double tolerance);
+// Where to look for what no factor explains: the axis that the layout splits, or how to tell which of
+// several.
+std::string suspect_axes(const spec::LayoutConfig& layout);
 // Whether the norm has the squares of one parameter, or of all that an axis holds alike, as often as an axis
 // is long: "counts model.norm.weight 2 times, once a rank of the tensor axis". Empty where it has not.
 std::string diagnose_norm(const spec::Job& job, const Witness& expected, double measured_norm,

@@ -54,9 +54,10 @@ std::vector<Check> update_equivalence(const spec::Job& job, const Witness& one,
     const double scale = std::max(norm_of(one.gradients[row]), one.grad_norm / 100);
     checks.push_back(
         near("gradient " + table.rows()[row].name, one.gradients[row], run.gradients[row], scale, tolerance));
-    if (!checks.back().passed)
-      explain(checks.back(),
-              diagnose_sum(job.layout, one.gradients[row], run.gradients[row], tolerance * kFactorRoom));
+    if (checks.back().passed) continue;
+    const std::string factor =
+        diagnose_sum(job.layout, one.gradients[row], run.gradients[row], tolerance * kFactorRoom);
+    explain(checks.back(), factor.empty() ? suspect_axes(job.layout) : factor);
   }
   for (size_t row = 0; row < table.rows().size(); ++row)
     checks.push_back(near("update " + table.rows()[row].name, one.parameters[row], run.parameters[row],

@@ -25,7 +25,7 @@ spec::Job with_plain_sgd(spec::Job job) {
 comm::Groups connect(const spec::Job& job, const spec::Mesh& mesh, const comm::World& world) {
   const auto timeout =
       std::chrono::milliseconds(static_cast<int64_t>(job.training.collective_timeout_seconds * 1000));
-  return comm::connect(mesh, world, job.training.device, timeout, {timeout});
+  return comm::connect(mesh, world, job.training.device, timeout, {timeout, /*check=*/true});
 }
 
 std::string_view bytes_of(const at::Tensor& tensor) {
@@ -57,7 +57,7 @@ void take_update(Witness& witness, train::Rank& rank, const train::Feed& feed, c
     return rank.whole(row, piece).detach().cpu().clone();
   };
   const train::StepResult result = rank.run_step(feed, 1, [&](const char* phase, int64_t, int64_t) {
-    if (meddle) meddle(rank, phase);
+    if (meddle.at) meddle.at(rank, phase);
     if (std::string_view(phase) != "update") return;
     for (const spec::ParameterRow& row : rank.table().rows())
       witness.gradients.push_back(whole(row, rank.parameters().gradient_piece(row)));
@@ -77,12 +77,26 @@ fs::path tensor_file(const fs::path& folder) {
   return folder / "rank-0.tensors";
 }
 
+class MeddledFeed final : public train::Feed {
+ public:
+  MeddledFeed(const train::Feed& feed, const Meddle& meddle) : Feed(feed), meddle_(meddle) {}
+  train::Loaded load(nn::Executor& run, int64_t step, int64_t micro_batch) const override {
+    train::Loaded loaded = Feed::load(run, step, micro_batch);
+    if (meddle_.positions) meddle_.positions(loaded.batch.positions);
+    return loaded;
+  }
+
+ private:
+  const Meddle& meddle_;
+};
+
 comm::Groups take_update(Witness& witness, const spec::Job& job, const spec::Mesh& mesh, comm::Groups groups,
                          const data::Dataset& dataset, const Meddle& meddle) {
   const Clock clock;
   train::Rank rank(with_plain_sgd(job), mesh, witness.rank, std::move(groups), at::kCPU, clock);
   move_constants(rank, job.training.seed);
-  take_update(witness, rank, train::Feed(job, mesh, witness.rank, &dataset), meddle);
+  const train::Feed feed(job, mesh, witness.rank, &dataset);
+  take_update(witness, rank, MeddledFeed(feed, meddle), meddle);
   hash_states(witness);
   return std::move(rank.groups());
 }

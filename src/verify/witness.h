@@ -28,8 +28,11 @@ struct Witness {
   telemetry::StepRecord record;
 };
 
-// Called before each phase of the step whose update is witnessed: the tests of the proofs break a rank there.
-using Meddle = std::function<void(train::Rank&, std::string_view phase)>;
+// Where the tests of the proofs break the step whose update is witnessed.
+struct Meddle {
+  std::function<void(train::Rank&, std::string_view phase)> at = {};  // before each phase
+  std::function<void(nn::Positions&)> positions = {};                 // of each micro-batch
+};
 
 // What update_equivalence() and replicas() read, but for the job's own optimizer. Collective over the world.
 Witness testify_update(const spec::Job& job, const comm::World& world, const Meddle& meddle = {});

@@ -32,7 +32,7 @@ struct Options {
   JobOptions job;
   int64_t procs = 0;
   std::string run;
-  bool resume = false;
+  bool resume = false, check_collectives = false;
 };
 
 train::RunFolder run_folder(const Options& options, const spec::Job& job) {
@@ -56,6 +56,7 @@ int train_rank(const Options& given, spec::Job& job, const comm::World& world,
   options.environment = launch::process_environment();
   options.checkpoints = folder.checkpoints();
   options.resume = given.resume;
+  options.check_collectives = given.check_collectives;
   options.model_flops = plan::model_flops_per_step(job);
   File log_file;
   if (world.rank == 0) {
@@ -79,6 +80,7 @@ std::vector<std::string> rank_arguments(const Options& options, const train::Run
   std::vector<std::string> arguments = worker_arguments("train", options.job, "--run", folder.path.string());
   if (options.job.json) arguments.push_back("--json");
   if (options.resume) arguments.push_back("--resume");
+  if (options.check_collectives) arguments.push_back("--check-collectives");
   return arguments;
 }
 
@@ -126,6 +128,9 @@ int train(int argc, char** argv) {
   app.add_option("--run", options.run, "the run's folder, a new one (default: runs/<job>-<number>)");
   app.add_flag("--resume", options.resume,
                "go on from the newest valid checkpoint in --run; without JOB, the job is that of the run");
+  app.add_flag(
+      "--check-collectives", options.check_collectives,
+      "before each collective its ranks compare operation, shape and dtype; costs a round trip each");
   if (const auto status = parse_command_line(app, argc, argv)) return *status;
   return guarded("train", [&] {
     if (options.job.path.empty() && options.resume && !options.run.empty())

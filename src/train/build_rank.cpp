@@ -54,8 +54,8 @@ Rank::Rank(const spec::Job& job, const spec::Mesh& mesh, int64_t rank, comm::Gro
   // used.
   optimizer_ = std::make_unique<Optimizer>(job.optimizer, *parameters_, run_);
   comm::Communicator& copies = groups_.on(job.layout.zero > 0 ? spec::Span::replicate : spec::Span::tokens);
-  reducer_ = std::make_unique<Reducer>(*parameters_, copies, run_);
-  values_ = std::make_unique<Values>(*parameters_);
+  reducer_ = std::make_unique<Reducer>(*parameters_, copies, run_, job.layout.reduce_every == "micro_batch");
+  values_ = std::make_unique<Values>(*parameters_, Ahead{job.layout.prefetch, job.layout.keep_after_forward});
   partial_sums_ =
       std::make_unique<PartialSums>(*parameters_, job.layout, mesh_, groups_.on(spec::Axis::tensor));
   // What a step does, in order.

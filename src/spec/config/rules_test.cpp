@@ -93,7 +93,8 @@ TEST(Rules, B097_ASettingWithoutEffectIsRefused) {
   for (const char* idle : {"optimizer.momentum=0.9", "layout.context_method=ring", "layout.schedule=gpipe",
                            "optimizer.decay_steps=5", "data.text_key=body", "data.on_bad_line=skip",
                            "training.evaluate_batches=4", "data.validation_path=v.txt", "checkpoint.keep=3",
-                           "checkpoint.async=false", "checkpoint.contract=coverage-equivalent"}) {
+                           "checkpoint.async=false", "layout.prefetch=2", "layout.keep_after_forward=true",
+                           "layout.reduce_every=step", "checkpoint.contract=coverage-equivalent"}) {
     const Problem refused = problem({idle});
     EXPECT_THAT(refused.rule, HasSubstr("no effect")) << idle;
     EXPECT_THAT(refused.remedy, HasSubstr("=default (command line)")) << idle;
@@ -123,6 +124,15 @@ TEST(Rules, SequenceParallelismSharesRowsEvenly) {
   EXPECT_THAT(refused[0].remedy, HasSubstr("28 and 32 are the nearest"));
   // Two sequences of 30 are 60 rows.
   EXPECT_THAT(with({"data.sequence_length=30", "training.micro_batch_size=2"}), IsEmpty());
+}
+
+TEST(Rules, B097_OneReductionAStepNeedsMicroBatches) {
+  const std::vector<std::string> step = {"layout.zero=2", "layout.reduce_every=step"};
+  EXPECT_THAT(problems_of("[layout]\ndata = 2\n", step), IsEmpty());
+  const auto problems = problems_of("[layout]\ndata = 4\n", step);
+  ASSERT_THAT(problems, SizeIs(1));
+  EXPECT_EQ(problems[0].field, "layout.reduce_every");
+  EXPECT_THAT(problems[0].rule, HasSubstr("8 sequences are the whole step"));
 }
 
 TEST(Rules, FewerKeyHeadsThanRanksAndAnyVocabulary) {

@@ -163,8 +163,23 @@ void check_shards(Rules& rules) {
                 "use zero = 0, or more ranks a replica");
 }
 
+// Of one micro-batch there is no sum to wait for.
+void check_accumulation(Rules& rules) {
+  const Job& job = rules.job();
+  if (job.layout.zero < 2 || job.layout.data == 0 || job.layout.reduce_every != "step") return;
+  const int64_t sequences = job.layout.data * job.training.micro_batch_size;
+  rules.require(job.training.global_batch_size > sequences,
+                {"layout.reduce_every", "layout.zero", "layout.data", "training.global_batch_size",
+                 "training.micro_batch_size"},
+                fmt::format("has no effect: data x micro_batch_size = {} sequences are the whole step, one "
+                            "micro-batch",
+                            sequences),
+                "leave it out, or make micro-batches smaller");
+}
+
 void check_divisions(Rules& rules) {
   check_batch(rules);
+  check_accumulation(rules);
   check_shards(rules);
   check_tensor(rules);
   check_sequence_parallel(rules);

@@ -57,7 +57,8 @@ INSTANTIATE_TEST_SUITE_P(
                       Layout{"gpt2", 2, 3, 1, 1, 2, "--set layout.prefetch=3"},
                       Layout{"llama", 2, 3, 1, 1, 2,
                              "--set layout.keep_after_forward=true --set model.tie_word_embeddings=true"},
-                      Layout{"llama", 4, 2, 2, 1, 1, "--set layout.reduce_every=step"}));
+                      Layout{"llama", 4, 2, 2, 1, 1, "--set layout.reduce_every=step"},
+                      Layout{"llama", 4, 3, 1, 2, 2, "--set numerics.optimizer=bfloat16"}));
 
 // What a rank of `job` on a world of four says of itself.
 Json rehearsed(const std::string& job, const std::string& more) {

@@ -225,7 +225,8 @@ constexpr Field kFields[] = {
     {"numerics", "master", at<&Job::numerics, &N::master>, one_of("none | float32"), "",
      "Format of a second, wider copy of the parameters that the update writes."},
     {"numerics", "optimizer", at<&Job::numerics, &N::optimizer>, number_format(), "",
-     "Format of the optimizer's states; as `compute` unless given."},
+     "Format of the optimizer's states; as `compute` unless given. `bfloat16`: AdamW's moments, updated in "
+     "`compute`'s format and rounded to nearest."},
     {"numerics", "recipe", at<&Job::numerics, &N::recipe>, any(), "",
      "A named set of low-precision formats."},
 

@@ -135,6 +135,14 @@ TEST(Rules, B097_OneReductionAStepNeedsMicroBatches) {
   EXPECT_THAT(problems[0].rule, HasSubstr("8 sequences are the whole step"));
 }
 
+TEST(Rules, MomentsInBfloat16Decay) {
+  EXPECT_THAT(problems_of("", {"numerics.optimizer=bfloat16"}), IsEmpty());
+  const Problem stuck = problem({"numerics.optimizer=bfloat16", "optimizer.betas=[0.9,0.999]"});
+  EXPECT_EQ(stuck.field, "optimizer.betas");
+  EXPECT_THAT(stuck.rule, HasSubstr("0.998"));
+  EXPECT_THAT(problem({"numerics.optimizer=bfloat16", "optimizer.name=sgd"}).rule, HasSubstr("not built"));
+}
+
 TEST(Rules, FewerKeyHeadsThanRanksAndAnyVocabulary) {
   EXPECT_THAT(problems_of("", {"layout.tensor=4", "model.num_key_value_heads=2", "model.vocab_size=511"}),
               IsEmpty());
@@ -156,7 +164,7 @@ TEST(Rules, WhatAsksForNothingIsNoError) {
 TEST(Rules, WhatIsNotBuiltIsRefused) {
   for (const char* later :
        {"layout.pipeline=2", "layout.context=2", "layout.expert=2", "numerics.parameters=float64",
-        "numerics.gradients=float64", "numerics.optimizer=bfloat16", "numerics.compute=bfloat16",
+        "numerics.gradients=float64", "numerics.optimizer=float16", "numerics.compute=bfloat16",
         "numerics.master=float32", "numerics.recipe=fp8"}) {
     const Problem refused = problem({later});
     EXPECT_THAT(refused.rule, HasSubstr("not built yet")) << later;

@@ -70,7 +70,8 @@ void ParameterStore::add_bucket(const Executor& run, int64_t first_unit, int64_t
     unit_buckets_[static_cast<size_t>(unit)] = buckets_.size();
   const Flat value = make_flat(run, sharding_, padded, Category::parameters, sharding_.values);
   const Flat gradient = make_flat(run, sharding_, padded, Category::gradients, sharding_.gradients);
-  buckets_.push_back({first_unit, last_unit, value.whole, gradient.whole, value.piece, gradient.piece});
+  buckets_.push_back(
+      {first_unit, last_unit, value.whole, gradient.whole, value.piece, gradient.piece, padded - elements});
 }
 
 void ParameterStore::make_views(const spec::Mesh& mesh) {

@@ -32,6 +32,7 @@ struct Bucket {
   int64_t first_unit = 0, last_unit = 0;
   at::Tensor value, gradient;              // [padded]; where they come and go, dropped at first
   at::Tensor value_piece, gradient_piece;  // [padded / peers]: this rank's
+  int64_t padding = 0;                     // elements of the whole that stand for nothing, at its end
 };
 
 // A run of neighbouring parameters that the update treats alike, as far as this rank owns it.

@@ -31,6 +31,24 @@ std::vector<Padding> padding_of(const spec::Job& job, const spec::Mesh& mesh, in
   return padding;
 }
 
+std::vector<BucketPadding> padding_of(const nn::ParameterStore& parameters) {
+  std::vector<BucketPadding> padding;
+  for (const nn::Bucket& bucket : parameters.buckets())
+    if (bucket.padding > 0) padding.push_back({bucket.first_unit, bucket.last_unit, bucket.padding});
+  return padding;
+}
+
+std::string padding_text(const Rehearsal& rehearsal) {
+  std::string text;
+  for (const Padding& padding : rehearsal.padding)
+    text += fmt::format("padding: {} elements of {}, beyond its end\n", format_exact(padding.elements),
+                        padding.parameter);
+  for (const BucketPadding& padding : rehearsal.bucket_padding)
+    text += fmt::format("padding: {} elements of the bucket of units {} to {}, over all that share it\n",
+                        format_exact(padding.elements), padding.first_unit, padding.last_unit);
+  return text.empty() ? text : text + "\n";
+}
+
 void add_row(Table& table, const char* what, int64_t bytes) {
   table.add({what, format_bytes(bytes), format_exact(bytes)});
 }
@@ -53,12 +71,13 @@ Rehearsal rehearse(const spec::Job& job, int64_t rank) {
   train::Rank program(job, mesh, rank, comm::without_peers(mesh, rank), at::kMeta, clock);
   const train::Feed feed(job, mesh, rank, nullptr);
 
-  Rehearsal result{rank, mesh.world_size(), coordinates(mesh, rank), {}, {}, 0, 0, {}};
+  Rehearsal result{rank, mesh.world_size(), coordinates(mesh, rank), {}, {}, 0, 0, {}, {}};
   {
     const train::Rank::Recording recording(program, result.record);
     program.run_step(feed, 1);
   }
   result.padding = padding_of(job, mesh, rank);
+  result.bucket_padding = padding_of(program.parameters());
   result.memory = telemetry::memory_figures(result.record);
   result.hardware_flops = result.record.hardware_flops();
   result.model_flops = model_flops_per_step(job) / static_cast<double>(mesh.world_size());
@@ -78,6 +97,11 @@ Json to_json(const Rehearsal& rehearsal) {
   json["padding"] = Json::array();
   for (const Padding& padding : rehearsal.padding)
     json["padding"].push_back({{"parameter", padding.parameter}, {"elements", padding.elements}});
+  json["bucket_padding"] = Json::array();
+  for (const BucketPadding& padding : rehearsal.bucket_padding)
+    json["bucket_padding"].push_back(
+        {{"units", {padding.first_unit, padding.last_unit}}, {"elements", padding.elements}});
+  json["gathered_bytes"] = memory.gathered_bytes;
   json["peak_bytes"] = memory.peak_bytes;
   json["peak_at"] = memory.peak_at;
   json["messages"] = Json::array();
@@ -96,6 +120,7 @@ std::string to_text(const Rehearsal& rehearsal) {
   add_row(bytes, "gradients", memory.gradients);
   add_row(bytes, "optimizer", memory.optimizer);
   add_row(bytes, "persistent", memory.persistent());
+  if (memory.gathered_bytes > 0) add_row(bytes, "gathered at a time", memory.gathered_bytes);
   add_row(bytes, "peak", memory.peak_bytes);
 
   Table messages({"axis", "op", "messages a step", "bytes", ""});
@@ -106,10 +131,7 @@ std::string to_text(const Rehearsal& rehearsal) {
   std::string text =
       fmt::format("rank {} of {}{}\n\n{}\npeak at: {}\n\n", rehearsal.rank, rehearsal.world_size,
                   place_of(rehearsal.coordinate), bytes.text(), memory.peak_at);
-  for (const Padding& padding : rehearsal.padding)
-    text += fmt::format("padding: {} elements of {}, beyond its end\n", format_exact(padding.elements),
-                        padding.parameter);
-  if (!rehearsal.padding.empty()) text += "\n";
+  text += padding_text(rehearsal);
   text += rehearsal.record.messages.empty() ? std::string("no messages: every axis has one rank\n")
                                             : messages.text();
   text += fmt::format(

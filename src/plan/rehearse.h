@@ -13,6 +13,12 @@ struct Padding {
   int64_t elements = 0;
 };
 
+// What the ranks that share a bucket hold of it together beyond its end, because their number does not divide
+// it.
+struct BucketPadding {
+  int64_t first_unit = 0, last_unit = 0, elements = 0;
+};
+
 struct Rehearsal {
   int64_t rank = 0, world_size = 1;
   Json coordinate;               // {"data": 1, ...} by axis
@@ -21,6 +27,7 @@ struct Rehearsal {
   double model_flops = 0;     // of this rank's share of a step (DESIGN section 5)
   double hardware_flops = 0;  // that ran on this rank
   std::vector<Padding> padding;
+  std::vector<BucketPadding> bucket_padding;
 };
 
 // `job` is resolved (resolve_layout). Takes milliseconds, and memory for shapes alone.

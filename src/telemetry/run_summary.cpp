@@ -10,6 +10,7 @@ void for_each_field(Self& self, Visit&& visit) {
   visit("master_parameters", self.master_parameters);
   visit("gradients", self.gradients);
   visit("optimizer", self.optimizer);
+  visit("gathered_bytes", self.gathered_bytes);
   visit("peak_bytes", self.peak_bytes);
   visit("peak_at", self.peak_at);
   visit("scratch_peak_bytes", self.scratch_peak_bytes);
@@ -83,6 +84,18 @@ void for_each_field(Self& self, Visit&& visit) {
   visit("measured_messages", self.measured_messages);
 }
 
+namespace {
+
+// The most that a category grows above what it had at the start.
+int64_t most_growth(const StepRecord& record, Category category) {
+  int64_t growth = 0, most = 0;
+  for (const MemoryEvent& event : record.memory)
+    if (event.category == category) most = std::max(most, growth += event.bytes);
+  return most;
+}
+
+}  // namespace
+
 MemoryFigures memory_figures(const StepRecord& record) {
   const auto live = [&](Category category) { return record.live_at_start[static_cast<int>(category)]; };
   const Peak peak = find_peak(record);
@@ -90,6 +103,7 @@ MemoryFigures memory_figures(const StepRecord& record) {
           .master_parameters = live(Category::master_parameters),
           .gradients = live(Category::gradients),
           .optimizer = live(Category::optimizer),
+          .gathered_bytes = most_growth(record, Category::parameters),
           .peak_bytes = peak.bytes,
           .peak_at = peak.at_start ? "the start of the step" : record.place_of(peak.event),
           .scratch_peak_bytes = scratch_peak(record)};

@@ -28,7 +28,7 @@ RunSummary small_summary() {
   summary.wall_seconds = 100;
   summary.exit_reason = "finished";
   summary.lost_seconds.evaluation = 12.5;
-  summary.rehearsed_memory = MemoryFigures{1, 2, 3, 4, 1000, "layer 3", 50};
+  summary.rehearsed_memory = MemoryFigures{1, 2, 3, 4, 5, 1000, "layer 3", 50};
   summary.rehearsed_messages = {{"data", "all_reduce", 3, 400}};
   return summary;
 }

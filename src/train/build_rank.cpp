@@ -16,6 +16,10 @@ at::ScalarType dtype_of(const std::string& name) {
   return name == "float64" ? at::kDouble : at::kFloat;
 }
 
+at::ScalarType state_format(const spec::NumericsConfig& numerics) {
+  return numerics.optimizer == "bfloat16" ? at::kBFloat16 : dtype_of(numerics.compute);
+}
+
 // One unit a bucket where units come and go.
 int64_t bucket_bytes_of(const spec::Job& job) {
   if (job.layout.zero == 3) return 1;
@@ -52,10 +56,10 @@ Rank::Rank(const spec::Job& job, const spec::Mesh& mesh, int64_t rank, comm::Gro
                                              model_options(job));
   // State beside each parameter, the way its gradient is summed, and the way its value comes to where it is
   // used.
-  optimizer_ = std::make_unique<Optimizer>(job.optimizer, *parameters_, run_);
+  optimizer_ = std::make_unique<Optimizer>(job.optimizer, *parameters_, run_, state_format(job.numerics));
   comm::Communicator& copies = groups_.on(job.layout.zero > 0 ? spec::Span::replicate : spec::Span::tokens);
-  reducer_ = std::make_unique<Reducer>(*parameters_, copies, run_);
-  values_ = std::make_unique<Values>(*parameters_);
+  reducer_ = std::make_unique<Reducer>(*parameters_, copies, run_, job.layout.reduce_every == "micro_batch");
+  values_ = std::make_unique<Values>(*parameters_, Ahead{job.layout.prefetch, job.layout.keep_after_forward});
   partial_sums_ =
       std::make_unique<PartialSums>(*parameters_, job.layout, mesh_, groups_.on(spec::Axis::tensor));
   // What a step does, in order.

@@ -32,11 +32,12 @@ spec::Mesh data_mesh(int64_t size) {
 
 // Parameters of a small model, all zero, and one step's way from gradients to an update.
 struct Step {
-  explicit Step(comm::Communicator& data, const spec::OptimizerConfig& config = plain_sgd())
+  explicit Step(comm::Communicator& data, const spec::OptimizerConfig& config = plain_sgd(),
+                at::ScalarType state = at::kFloat)
       : run(at::kCPU, at::kFloat, clock),
         table(nn::small_model(spec::Family::llama)),
         parameters(table, nn::one_rank(), run, 1),
-        optimizer(config, parameters, run),
+        optimizer(config, parameters, run, state),
         reducer(parameters, data, run),
         totals(run, data) {
     for (const spec::ParameterRow& row : table.rows()) {
@@ -177,6 +178,22 @@ TEST(OrderedUpdate, B005_NormCountsASharedHeadOnce) {
   expect_norm_of_3_and_4(nn::small_model(spec::Family::llama), "model.layers.0.self_attn.k_proj.weight", 2);
 }
 
+// A tensor that one rank owns and of which the other has nothing: both know its norm.
+TEST(OrderedUpdate, B094_AnEmptyShardCountsNothing) {
+  const spec::ParameterTable table(nn::small_model(spec::Family::llama));
+  const spec::Mesh mesh = data_mesh(2);
+  as_ranks(2, [&](comm::Communicator& peers) {
+    const Clock clock;
+    nn::Executor run(at::kCPU, at::kFloat, clock);
+    const nn::ParameterStore parameters(table, mesh, run, 1, {&peers, true, true});
+    for (const nn::Bucket& bucket : parameters.buckets()) bucket.gradient_piece.zero_();
+    const at::Tensor own = parameters.gradient_piece(table.row("model.layers.0.input_layernorm.weight"));
+    EXPECT_EQ(own.numel(), peers.rank() == 0 ? 24 : 0);
+    if (own.numel() > 0) own[0].fill_(3), own[11].fill_(4);
+    EXPECT_NEAR(std::sqrt(nn::sum_of_squares(run, {}, parameters)), 5.0, 1e-12);
+  });
+}
+
 TEST(OrderedUpdate, B066_OneRanksInfinitySkipsAllAlike) {
   as_ranks(2, [](comm::Communicator& data) {
     for (float bad : {std::numeric_limits<float>::infinity(), std::numeric_limits<float>::quiet_NaN()}) {
@@ -236,6 +253,31 @@ TEST(Optimizer, AdamWKeepsItsMoments) {
     };
     for (int at = 0; at < 5; ++at) EXPECT_NEAR(update(1), -1, 1e-6);
     EXPECT_NEAR(update(-1), -0.573159, 1e-6);
+  });
+}
+
+// Against the formula in fp64 over moments that are rounded after each update: 1 part in 2^20 of fp32
+// arithmetic, and an updated moment may fall on the other side of a tie.
+TEST(Optimizer, AdamWRoundsItsMomentsToBfloat16) {
+  alone([](comm::Communicator& data) {
+    spec::OptimizerConfig config;
+    config.weight_decay = 0;
+    Step step(data, config, at::kBFloat16);
+    double m = 0, v = 0, value = 0;
+    const auto rounded = [](double x) { return at::full({}, x).to(at::kBFloat16).item<double>(); };
+    for (int at = 1; at <= 20; ++at) {
+      const double g = 0.3 + 0.1 * std::sin(at);
+      for (const nn::Bucket& bucket : step.parameters.buckets()) bucket.gradient.fill_(4 * g);
+      step.optimizer.step(step.run, 0.01, /*divisor=*/4.0);
+      m = 0.9 * m + 0.1 * g, v = 0.95 * v + 0.05 * g * g;
+      value -= 0.01 * m / (1 - std::pow(0.9, at)) / (std::sqrt(v / (1 - std::pow(0.95, at))) + 1e-8);
+      m = rounded(m), v = rounded(v);
+      EXPECT_NEAR(step.first_value()[5].item<double>(), value, 2e-7) << at;
+    }
+    const auto states = step.optimizer.states_of(step.parameters.value(step.table.rows()[0]));
+    ASSERT_EQ(states.size(), 2u);
+    EXPECT_EQ(states[1].second.scalar_type(), at::kBFloat16);
+    EXPECT_EQ(states[1].second.view(-1)[5].item<double>(), v);
   });
 }
 

@@ -30,6 +30,7 @@ std::vector<Check> memory(const telemetry::StepRecord& rehearsed, const Witness&
           exactly(name("master parameters"), expected.master_parameters, measured.master_parameters),
           exactly(name("gradients"), expected.gradients, measured.gradients),
           exactly(name("optimizer"), expected.optimizer, measured.optimizer),
+          exactly(name("gathered"), expected.gathered_bytes, measured.gathered_bytes),
           exactly(name("peak"), expected.peak_bytes, measured.peak_bytes),
           exactly(name("peak at"), expected.peak_at, measured.peak_at),
           exactly(name("profile"), profile(rehearsed), profile(rank.record))};

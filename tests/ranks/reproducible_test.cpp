@@ -58,6 +58,21 @@ TEST(Reproducible, TheNumberOfThreadsChangesNothing) {
   EXPECT_EQ(train(folder, job, "one", ""), train(folder, job, "two", "--set training.threads=2"));
 }
 
+// Two ranks have one order of sums, and with one reduction a step micro-batches are added before it in every
+// stage; without clipping no sum of pieces reaches the update. (Of more ranks an all-reduce adds in another
+// order than a reduce-scatter, and stages 2 and 3 by themselves reduce before they add micro-batches.)
+TEST(Reproducible, StagesOfShardingGiveTheSameBits) {
+  const Folder folder;
+  const std::string job = small_job(folder, "llama", "[optimizer]\ngradient_clip = 0.0\n"),
+                    more = "--set training.dropout=0.1 --procs 2 --set layout.zero=";
+  const Bits whole = train(folder, job, "0", more + "0");
+  for (const char* stage : {"1", "2 --set layout.reduce_every=step", "3 --set layout.reduce_every=step"}) {
+    const Bits shared = train(folder, job, std::string(1, stage[0]), more + stage);
+    EXPECT_EQ(shared.losses, whole.losses) << stage;
+    EXPECT_TRUE(shared.weights == whole.weights) << stage;
+  }
+}
+
 // CASES B013: every layout starts from the bits of one process.
 TEST(Reproducible, B013_FirstBitsDoNotDependOnTheLayout) {
   const Folder folder;

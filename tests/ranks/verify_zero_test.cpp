@@ -51,26 +51,84 @@ INSTANTIATE_TEST_SUITE_P(
                       Layout{"llama", 2, 3, 1, 1, 2, "--set model.tie_word_embeddings=true"},
                       Layout{"llama", 4, 2, 2, 1, 1, "--set model.tie_word_embeddings=true"},
                       Layout{"llama", 2, 3, 1, 1, 2, "--set layout.recompute=full"},
-                      Layout{"llama", 2, 3, 1, 1, 2, "--set model.num_hidden_layers=1"}));
+                      Layout{"llama", 2, 3, 1, 1, 2, "--set model.num_hidden_layers=1"},
+                      Layout{"llama", 2, 3, 1, 1, 2,
+                             "--set layout.prefetch=0 --set layout.reduce_every=step"},
+                      Layout{"gpt2", 2, 3, 1, 1, 2, "--set layout.prefetch=3"},
+                      Layout{"llama", 2, 3, 1, 1, 2,
+                             "--set layout.keep_after_forward=true --set model.tie_word_embeddings=true"},
+                      Layout{"llama", 4, 2, 2, 1, 1, "--set layout.reduce_every=step"},
+                      Layout{"llama", 4, 3, 1, 2, 2, "--set numerics.optimizer=bfloat16"}));
 
-// Stage by stage, what shrinks to a piece. P is divisible by 4 in every bucket here: no padding.
+// What a rank of `job` on a world of four says of itself.
+Json rehearsed(const std::string& job, const std::string& more) {
+  const Outcome outcome = muster("rehearse " + job + " --world 4 --json " + more);
+  EXPECT_EQ(outcome.status, 0) << outcome.err;
+  return Json::parse(outcome.out);
+}
+
+// P(b_w + b_g + b_o), each term divided by the ranks that share it: to the byte, with the padding that is
+// listed. AdamW in fp32: 4 + 4 + 8.
 TEST(ZeroMemory, EachStageDividesOneMore) {
   const Folder folder;
-  const std::string job = small_job(folder, "llama") + " --world 4 --json --set layout.zero=";
-  const auto bytes = [&](int stage) {
-    const Outcome outcome = muster("rehearse " + job + std::to_string(stage));
-    EXPECT_EQ(outcome.status, 0) << outcome.err;
-    return Json::parse(outcome.out)["persistent_bytes"];
+  int64_t listed = 0;
+  for (const char* family : {"llama", "gpt2"})
+    for (int tensor : {1, 2}) {
+      const std::string job = uneven_job(folder, family) + fmt::format(" --set layout.tensor={}", tensor);
+      const int64_t P = rehearsed(job, "")["persistent_bytes"]["parameters"].get<int64_t>() / 4;
+      const int64_t n = 4 / tensor;
+      for (int stage : {0, 1, 2, 3}) {
+        const Json rank = rehearsed(job, fmt::format("--set layout.zero={}", stage));
+        int64_t padding = 0;
+        for (const Json& bucket : rank["bucket_padding"]) padding += bucket["elements"].get<int64_t>();
+        EXPECT_TRUE(stage > 0 || padding == 0);
+        listed += padding;
+        const int64_t whole = P + padding, piece = whole / n;
+        const Json& bytes = rank["persistent_bytes"];
+        EXPECT_EQ(bytes["parameters"], 4 * (stage >= 3 ? piece : whole)) << family << tensor << stage;
+        EXPECT_EQ(bytes["gradients"], 4 * (stage >= 2 ? piece : whole)) << family << tensor << stage;
+        EXPECT_EQ(bytes["optimizer"], 8 * (stage >= 1 ? piece : whole)) << family << tensor << stage;
+      }
+    }
+  EXPECT_GT(listed, 0);
+}
+
+// The unit in use and `prefetch` more are whole at a time, no other. Eight blocks, and the embeddings and the
+// head smaller than one.
+TEST(ZeroMemory, NoMoreUnitsAreGatheredThanTheSettingSays) {
+  constexpr int64_t kHidden = 32, kKeys = 16, kFfn = 48, kBlocks = 8;
+  constexpr int64_t kBlock = 4 * kHidden * (2 + 2 * kHidden + 2 * kKeys + 3 * kFfn);
+  const Folder folder;
+  const std::string job = small_job(folder, "llama") +
+                          fmt::format(" --set model.num_hidden_layers={} --set layout.zero=3", kBlocks);
+  for (int64_t prefetch : {0, 1, 2, 5})
+    EXPECT_EQ(rehearsed(job, fmt::format("--set layout.prefetch={}", prefetch))["gathered_bytes"],
+              (1 + prefetch) * kBlock)
+        << prefetch;
+  const Json kept = rehearsed(job, "--set layout.keep_after_forward=true");
+  const int64_t pieces = kept["persistent_bytes"]["parameters"];
+  // The embeddings are not: their backward reads none.
+  EXPECT_EQ(kept["gathered_bytes"], 4 * pieces - 4 * 64 * kHidden);
+  for (const Json& message : kept["messages"])
+    if (message["op"] == "all_gather") {
+      EXPECT_EQ(message["bytes"], 4 * pieces);
+    }
+}
+
+// Whole gradients until the last micro-batch cost their memory, and spare the messages of all but one.
+TEST(ZeroMemory, OneReductionAStepKeepsGradientsWhole) {
+  const Folder folder;
+  const std::string job =
+      small_job(folder, "llama") + " --set training.micro_batch_size=1 --set layout.zero=3";
+  const Json each = rehearsed(job, ""), once = rehearsed(job, "--set layout.reduce_every=step");
+  const auto scattered = [](const Json& rank) {
+    for (const Json& message : rank["messages"])
+      if (message["op"] == "reduce_scatter") return message["bytes"].get<int64_t>();
+    return int64_t{0};
   };
-  const Json whole = bytes(0);
-  const int64_t values = whole["parameters"], gradients = whole["gradients"], optimizer = whole["optimizer"];
-  EXPECT_EQ(optimizer, 2 * values);
-  for (int stage : {1, 2, 3}) {
-    const Json persistent = bytes(stage);
-    EXPECT_EQ(persistent["optimizer"], optimizer / 4) << stage;
-    EXPECT_EQ(persistent["gradients"], stage >= 2 ? gradients / 4 : gradients) << stage;
-    EXPECT_EQ(persistent["parameters"], stage >= 3 ? values / 4 : values) << stage;
-  }
+  EXPECT_EQ(each["persistent_bytes"], once["persistent_bytes"]);
+  EXPECT_EQ(scattered(each), 2 * scattered(once));
+  EXPECT_GT(once["peak_bytes"], each["peak_bytes"]);
 }
 
 // In whole buckets (docs/zero.md): a ring moves (n-1)/n of each. Stages 1 and 2 gather one copy of the model

@@ -127,4 +127,14 @@ void fill_normal(T* x, int64_t count, int64_t first, PhiloxKey key, double scale
 template <class T>
 void dropout(T* out, const T* x, int64_t count, int64_t first, uint64_t draw, PhiloxKey key, double p);
 
+// One update's constants of AdamW (Loshchilov and Hutter 2019, algorithm 2). `divisor` of the gradient;
+// `correction1`, `correction2`: 1 - beta^update.
+struct AdamW {
+  double learning_rate = 0, beta1 = 0, beta2 = 0, eps = 0, weight_decay = 0, divisor = 1;
+  double correction1 = 1, correction2 = 1;
+};
+// Moments are bfloat16 as bits, rounded to nearest even.
+template <class T>
+void adamw(T* value, const T* gradient, uint16_t* first, uint16_t* second, int64_t count, const AdamW& rule);
+
 }  // namespace muster::nn::kernels

@@ -188,6 +188,16 @@ constexpr Field kFields[] = {
      "What the data axis shards: 0 nothing, 1 optimizer states, 2 gradients too, 3 parameters too."},
     {"layout", "replicate", at<&Job::layout, &L::replicate>, axis(1), "",
      "Replicas of the shards: data = replicate x shards."},
+    {"layout", "prefetch", at<&Job::layout, &L::prefetch>, between(0, 1 << 14), "units",
+     "With zero = 3: units (the embeddings, a block, the head) whose parameters are gathered ahead of the "
+     "one "
+     "in use; at most one more is whole at a time."},
+    {"layout", "keep_after_forward", at<&Job::layout, &L::keep_after_forward>, any(), "",
+     "With zero = 3: gathered parameters stay from forward to backward and are not gathered again for it."},
+    {"layout", "reduce_every", at<&Job::layout, &L::reduce_every>, one_of("micro_batch | step"), "",
+     "With zero = 2 or 3, when gradients are reduced and sharded: after each micro-batch, or once a step, "
+     "whole "
+     "until then."},
     {"layout", "tensor", at<&Job::layout, &L::tensor>, axis(1), "ranks",
      "Tensor parallel size: heads, FFN and vocabulary are split over it."},
     {"layout", "sequence_parallel", at<&Job::layout, &L::sequence_parallel>, any(), "",
@@ -218,7 +228,8 @@ constexpr Field kFields[] = {
     {"numerics", "master", at<&Job::numerics, &N::master>, one_of("none | float32"), "",
      "Format of a second, wider copy of the parameters that the update writes."},
     {"numerics", "optimizer", at<&Job::numerics, &N::optimizer>, number_format(), "",
-     "Format of the optimizer's states; as `compute` unless given."},
+     "Format of the optimizer's states; as `compute` unless given. `bfloat16`: AdamW's moments, updated in "
+     "`compute`'s format and rounded to nearest."},
     {"numerics", "recipe", at<&Job::numerics, &N::recipe>, any(), "",
      "A named set of low-precision formats."},
 

@@ -42,6 +42,12 @@ bool one_stage(const Job& job) {
 bool no_shards(const Job& job) {
   return job.layout.zero == 0;
 }
+bool whole_values(const Job& job) {
+  return job.layout.zero < 3;
+}
+bool whole_gradients(const Job& job) {
+  return job.layout.zero < 2;
+}
 bool gpt2(const Job& job) {
   return job.model.family == Family::gpt2;
 }
@@ -87,6 +93,12 @@ constexpr Idle kIdle[] = {
     {"layout.chunks", one_stage, "layout.pipeline is 1", "1"},
     {"layout.replicate", no_shards, "layout.zero is 0, so nothing is sharded and every rank is a replica",
      "1"},
+    {"layout.prefetch", whole_values, "layout.zero is below 3, so no parameters are gathered unit by unit",
+     "1"},
+    {"layout.keep_after_forward", whole_values, "layout.zero is below 3, where parameters stay whole",
+     "false"},
+    {"layout.reduce_every", whole_gradients,
+     "layout.zero is below 2, where gradients stay whole and are reduced once a step"},
     {"checkpoint.keep", no_checkpoints, kNoCheckpoints},
     {"checkpoint.async", no_checkpoints, kNoCheckpoints},
     {"checkpoint.contract", no_checkpoints, kNoCheckpoints},

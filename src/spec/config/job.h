@@ -68,6 +68,9 @@ struct LayoutConfig {
   int64_t data = 0;
   int64_t zero = 0;
   int64_t replicate = 1;
+  int64_t prefetch = 1;                      // zero 3: units gathered ahead of the one in use
+  bool keep_after_forward = false;           // zero 3: a gathered unit stays until its backward
+  std::string reduce_every = "micro_batch";  // zero 2 and 3: micro_batch | step
   int64_t tensor = 1;
   bool sequence_parallel = false;
   int64_t pipeline = 1;

@@ -93,7 +93,8 @@ TEST(Rules, B097_ASettingWithoutEffectIsRefused) {
   for (const char* idle : {"optimizer.momentum=0.9", "layout.context_method=ring", "layout.schedule=gpipe",
                            "optimizer.decay_steps=5", "data.text_key=body", "data.on_bad_line=skip",
                            "training.evaluate_batches=4", "data.validation_path=v.txt", "checkpoint.keep=3",
-                           "checkpoint.async=false", "checkpoint.contract=coverage-equivalent"}) {
+                           "checkpoint.async=false", "layout.prefetch=2", "layout.keep_after_forward=true",
+                           "layout.reduce_every=step", "checkpoint.contract=coverage-equivalent"}) {
     const Problem refused = problem({idle});
     EXPECT_THAT(refused.rule, HasSubstr("no effect")) << idle;
     EXPECT_THAT(refused.remedy, HasSubstr("=default (command line)")) << idle;
@@ -125,6 +126,23 @@ TEST(Rules, SequenceParallelismSharesRowsEvenly) {
   EXPECT_THAT(with({"data.sequence_length=30", "training.micro_batch_size=2"}), IsEmpty());
 }
 
+TEST(Rules, B097_OneReductionAStepNeedsMicroBatches) {
+  const std::vector<std::string> step = {"layout.zero=2", "layout.reduce_every=step"};
+  EXPECT_THAT(problems_of("[layout]\ndata = 2\n", step), IsEmpty());
+  const auto problems = problems_of("[layout]\ndata = 4\n", step);
+  ASSERT_THAT(problems, SizeIs(1));
+  EXPECT_EQ(problems[0].field, "layout.reduce_every");
+  EXPECT_THAT(problems[0].rule, HasSubstr("8 sequences are the whole step"));
+}
+
+TEST(Rules, MomentsInBfloat16Decay) {
+  EXPECT_THAT(problems_of("", {"numerics.optimizer=bfloat16"}), IsEmpty());
+  const Problem stuck = problem({"numerics.optimizer=bfloat16", "optimizer.betas=[0.9,0.999]"});
+  EXPECT_EQ(stuck.field, "optimizer.betas");
+  EXPECT_THAT(stuck.rule, HasSubstr("0.998"));
+  EXPECT_THAT(problem({"numerics.optimizer=bfloat16", "optimizer.name=sgd"}).rule, HasSubstr("not built"));
+}
+
 TEST(Rules, FewerKeyHeadsThanRanksAndAnyVocabulary) {
   EXPECT_THAT(problems_of("", {"layout.tensor=4", "model.num_key_value_heads=2", "model.vocab_size=511"}),
               IsEmpty());
@@ -145,7 +163,7 @@ TEST(Rules, WhatAsksForNothingIsNoError) {
 
 TEST(Rules, WhatIsNotBuiltIsRefused) {
   for (const char* later : {"layout.pipeline=2", "layout.expert=2", "numerics.parameters=float64",
-                            "numerics.gradients=float64", "numerics.optimizer=bfloat16",
+                            "numerics.gradients=float64", "numerics.optimizer=float16",
                             "numerics.compute=bfloat16", "numerics.master=float32", "numerics.recipe=fp8"}) {
     const Problem refused = problem({later});
     EXPECT_THAT(refused.rule, HasSubstr("not built yet")) << later;

@@ -48,8 +48,12 @@ constexpr NotBuilt kNotBuilt[] = {
      "another format than compute's", kOneFormat},
     {"numerics.gradients", [](const Job& j) { return mixed(j.numerics, j.numerics.gradients); },
      "another format than compute's", kOneFormat},
-    {"numerics.optimizer", [](const Job& j) { return mixed(j.numerics, j.numerics.optimizer); },
-     "another format than compute's", kOneFormat},
+    {"numerics.optimizer",
+     [](const Job& j) {
+       const bool is_built = j.numerics.optimizer == "bfloat16" && j.optimizer.name == "adamw";
+       return mixed(j.numerics, j.numerics.optimizer) && !is_built;
+     },
+     "another format than compute's, but bfloat16 with optimizer.name = adamw", kOneFormat},
     {"numerics.master", [](const Job& j) { return j.numerics.master != "none"; }, "master parameters",
      "use master = \"none\""},
     {"numerics.recipe", [](const Job& j) { return j.numerics.recipe != "none"; }, "recipes",

@@ -48,6 +48,15 @@ void check_optimizer(Rules& rules) {
   const int64_t steps = rules.job().training.steps;
   rules.require(optimizer.betas.size() == 2, {"optimizer.betas"}, "must be two numbers",
                 "AdamW has two moments: betas = [0.9, 0.95]");
+  // A step of bfloat16 is at least 2^-8 of a number: to nearest, a change below half of that is lost.
+  constexpr double kMost = 1 - 0x1p-9;
+  const bool decays = std::ranges::all_of(optimizer.betas, [](double beta) { return beta <= kMost; });
+  rules.require(rules.job().numerics.optimizer != "bfloat16" || optimizer.name != "adamw" || decays,
+                {"optimizer.betas", "numerics.optimizer", "optimizer.name"},
+                fmt::format("must be at most {:.4f} with numerics.optimizer = bfloat16: moments that decay "
+                            "slower round back to what they were",
+                            kMost),
+                "use betas = [0.9, 0.95], or numerics.optimizer = \"float32\"");
   rules.require(optimizer.minimum_learning_rate <= optimizer.learning_rate,
                 {"optimizer.minimum_learning_rate", "optimizer.learning_rate"},
                 fmt::format("must be at most learning_rate = {}", optimizer.learning_rate),
@@ -200,8 +209,23 @@ void check_shards(Rules& rules) {
                 "use zero = 0, or more ranks a replica");
 }
 
+// Of one micro-batch there is no sum to wait for.
+void check_accumulation(Rules& rules) {
+  const Job& job = rules.job();
+  if (job.layout.zero < 2 || job.layout.data == 0 || job.layout.reduce_every != "step") return;
+  const int64_t sequences = job.layout.data * job.training.micro_batch_size;
+  rules.require(job.training.global_batch_size > sequences,
+                {"layout.reduce_every", "layout.zero", "layout.data", "training.global_batch_size",
+                 "training.micro_batch_size"},
+                fmt::format("has no effect: data x micro_batch_size = {} sequences are the whole step, one "
+                            "micro-batch",
+                            sequences),
+                "leave it out, or make micro-batches smaller");
+}
+
 void check_divisions(Rules& rules) {
   check_batch(rules);
+  check_accumulation(rules);
   check_shards(rules);
   check_tensor(rules);
   check_context(rules);

@@ -2,13 +2,17 @@
 
 #include <ATen/ops/_fused_adamw.h>
 
+#include <cmath>
+
 #include "base/error.h"
+#include "nn/kernels/kernels.h"
+#include "nn/ops/dispatch.h"
 
 namespace muster::train {
 namespace {
 
-at::Tensor zeros_like(nn::Executor& run, const at::Tensor& value) {
-  const at::Tensor state = run.empty(value.sizes(), nn::Category::optimizer);
+at::Tensor zeros_like(nn::Executor& run, const at::Tensor& value, at::ScalarType format) {
+  const at::Tensor state = run.empty(value.sizes(), nn::Category::optimizer, format);
   run.run("zero", {0, static_cast<int64_t>(state.nbytes())}, [&] { state.zero_(); });
   return state;
 }
@@ -22,7 +26,7 @@ nn::Cost cost(const std::vector<at::Tensor>& values, int64_t streams) {
 }  // namespace
 
 Optimizer::Optimizer(const spec::OptimizerConfig& config, const nn::ParameterStore& parameters,
-                     nn::Executor& run)
+                     nn::Executor& run, at::ScalarType state)
     : config_(config) {
   const bool decay_all = config.weight_decay_on == "all";
   groups_.resize(2);
@@ -32,10 +36,10 @@ Optimizer::Optimizer(const spec::OptimizerConfig& config, const nn::ParameterSto
     group.values.push_back(segment.value);
     group.gradients.push_back(segment.gradient);
     if (config.name == "adamw") {
-      group.first.push_back(zeros_like(run, segment.value));
-      group.second.push_back(zeros_like(run, segment.value));
+      group.first.push_back(zeros_like(run, segment.value, state));
+      group.second.push_back(zeros_like(run, segment.value, state));
     } else if (config.momentum > 0) {
-      group.first.push_back(zeros_like(run, segment.value));
+      group.first.push_back(zeros_like(run, segment.value, state));
     }
   }
 }
@@ -61,8 +65,12 @@ void Optimizer::step(nn::Executor& run, double learning_rate, double divisor) {
   ++updates_;
   for (Group& group : groups_) {
     if (group.values.empty()) continue;
-    config_.name == "adamw" ? adamw(run, group, learning_rate, divisor)
-                            : sgd(run, group, learning_rate, divisor);
+    if (config_.name == "sgd")
+      sgd(run, group, learning_rate, divisor);
+    else if (group.first[0].scalar_type() == group.values[0].scalar_type())
+      adamw(run, group, learning_rate, divisor);
+    else
+      adamw_of_rounded_moments(run, group, learning_rate, divisor);
   }
 }
 
@@ -80,6 +88,30 @@ void Optimizer::adamw(nn::Executor& run, Group& group, double learning_rate, dou
     at::_fused_adamw_(group.values, group.gradients, group.first, group.second, {}, updates, learning_rate,
                       config_.betas[0], config_.betas[1], group.weight_decay, config_.eps, /*amsgrad=*/false,
                       /*maximize=*/false, scale);
+  });
+}
+
+void Optimizer::adamw_of_rounded_moments(nn::Executor& run, Group& group, double learning_rate,
+                                         double divisor) {
+  const auto correction = [&](double beta) { return 1 - std::pow(beta, static_cast<double>(updates_)); };
+  const nn::kernels::AdamW rule{learning_rate,
+                                config_.betas[0],
+                                config_.betas[1],
+                                config_.eps,
+                                group.weight_decay,
+                                divisor,
+                                correction(config_.betas[0]),
+                                correction(config_.betas[1])};
+  nn::Cost bytes = cost(group.values, 3);
+  bytes.bytes += cost(group.first, 2).bytes + cost(group.second, 2).bytes;
+  run.run("adamw", bytes, [&] {
+    for (size_t at = 0; at < group.values.size(); ++at)
+      nn::with_type(group.values[at], [&](auto zero) {
+        using T = decltype(zero);
+        nn::kernels::adamw(nn::data<T>(group.values[at]), nn::data<T>(group.gradients[at]),
+                           nn::data<uint16_t>(group.first[at]), nn::data<uint16_t>(group.second[at]),
+                           group.values[at].numel(), rule);
+      });
   });
 }
 

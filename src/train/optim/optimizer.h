@@ -11,8 +11,10 @@ namespace muster::train {
 
 class Optimizer {
  public:
-  // Allocates the state (category optimizer), zero.
-  Optimizer(const spec::OptimizerConfig& config, const nn::ParameterStore& parameters, nn::Executor& run);
+  // Allocates the state (category optimizer), zero. `state`: its format, that of the parameters, or for AdamW
+  // bfloat16: moments that are read, updated in the parameters' format and rounded to nearest.
+  Optimizer(const spec::OptimizerConfig& config, const nn::ParameterStore& parameters, nn::Executor& run,
+            at::ScalarType state);
 
   // Updates every parameter with gradient / divisor. Gradients are used up.
   void step(nn::Executor& run, double learning_rate, double divisor);
@@ -29,6 +31,7 @@ class Optimizer {
     std::vector<at::Tensor> values, gradients, first, second;
   };
   void adamw(nn::Executor& run, Group& group, double learning_rate, double divisor);
+  void adamw_of_rounded_moments(nn::Executor& run, Group& group, double learning_rate, double divisor);
   void sgd(nn::Executor& run, Group& group, double learning_rate, double divisor);
 
   spec::OptimizerConfig config_;

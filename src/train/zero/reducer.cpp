@@ -5,10 +5,12 @@
 
 namespace muster::train {
 
-Reducer::Reducer(nn::ParameterStore& parameters, comm::Communicator& copies, nn::Executor& run)
+Reducer::Reducer(nn::ParameterStore& parameters, comm::Communicator& copies, nn::Executor& run,
+                 bool each_micro_batch)
     : parameters_(&parameters),
       copies_(&copies),
       run_(&run),
+      each_micro_batch_(each_micro_batch && parameters.sharding().gradients),
       is_there_(parameters.buckets().size()),
       has_sum_(parameters.buckets().size()) {}
 
@@ -25,7 +27,7 @@ void Reducer::unit_done(int64_t unit, bool last) {
   const size_t at = parameters_->bucket_of(unit);
   const nn::Bucket& bucket = parameters_->buckets()[at];
   const nn::Sharding& sharding = parameters_->sharding();
-  if (unit != bucket.first_unit || (!last && !sharding.gradients)) return;
+  if (unit != bucket.first_unit || (!last && !each_micro_batch_)) return;
   parameters_->check_written(bucket);
   if (!sharding.peers) return sum_over_copies(at, bucket.gradient);
   settle();

@@ -4,7 +4,8 @@
 // then an all-reduce of the piece over the copies (Zhang et al. 2022, "MiCS", section 3.4).
 //   Whole gradients stay (stages 0 and 1): micro-batches add up in them, and they are reduced once a step.
 //   Only pieces stay (stages 2 and 3): a whole gradient lives from backward's first write to its
-//   reduce-scatter, once a micro-batch, and the pieces add up.
+//   reduce-scatter. That comes once a micro-batch, and the pieces add up; or once a step, and micro-batches
+//   add up in the whole.
 #pragma once
 #include <optional>
 #include <vector>
@@ -17,8 +18,9 @@ namespace muster::train {
 class Reducer {
  public:
   // `copies`: the ranks with the same piece in other copies; where nothing is shared, all that see other
-  // tokens.
-  Reducer(nn::ParameterStore& parameters, comm::Communicator& copies, nn::Executor& run);
+  // tokens. `each_micro_batch`: where only pieces stay, they are reduced each time.
+  Reducer(nn::ParameterStore& parameters, comm::Communicator& copies, nn::Executor& run,
+          bool each_micro_batch = true);
 
   // The gradients of `unit` are about to be written: makes room for them.
   void use(int64_t unit);
@@ -43,6 +45,7 @@ class Reducer {
   nn::ParameterStore* parameters_;
   comm::Communicator* copies_;
   nn::Executor* run_;
+  bool each_micro_batch_;
   std::vector<bool> is_there_, has_sum_;  // by bucket: a whole that comes and goes; a piece of this step
   std::optional<Flight> flight_;
   std::vector<comm::Pending> pending_;

@@ -6,13 +6,6 @@
 #include "device/storage.h"
 
 namespace muster::train {
-namespace {
-
-// How many of the next uses a unit is fetched ahead of or kept for.
-constexpr size_t kAhead = 1, kKept = 1 + kAhead;
-
-}  // namespace
-
 std::vector<int64_t> uses_of(const std::vector<schedule::Action>& actions, int64_t units) {
   std::vector<int64_t> uses;
   for (const schedule::Action& action : actions) {
@@ -24,8 +17,9 @@ std::vector<int64_t> uses_of(const std::vector<schedule::Action>& actions, int64
   return uses;
 }
 
-Values::Values(const nn::ParameterStore& parameters)
+Values::Values(const nn::ParameterStore& parameters, Ahead ahead)
     : parameters_(&parameters),
+      ahead_(ahead),
       gathers_(parameters.buckets().size()),
       is_there_(parameters.buckets().size()) {}
 
@@ -49,21 +43,29 @@ void Values::use(int64_t unit) {
   }
   gathers_[bucket].wait();
   if (sharding.values)
-    for (size_t at = next_; at < std::min(next_ + kAhead, uses_.size()); ++at)
-      fetch(parameters_->bucket_of(uses_[at]));
+    for (int64_t other : next_units(ahead_.units, unit)) fetch(parameters_->bucket_of(other));
 }
 
 void Values::leave(int64_t unit) {
-  if (!parameters_->sharding().values || is_soon(unit)) return;
+  if (!parameters_->sharding().values || stays(unit)) return;
   const size_t bucket = parameters_->bucket_of(unit);
   device::drop(parameters_->buckets()[bucket].value);
   is_there_[bucket] = false;
 }
 
-bool Values::is_soon(int64_t unit) const {
+bool Values::stays(int64_t unit) const {
+  const std::vector<int64_t> wanted = next_units(1 + ahead_.units);
+  if (std::ranges::count(wanted, unit) > 0) return true;
   const auto first = uses_.begin() + static_cast<std::ptrdiff_t>(next_);
-  const auto last = uses_.begin() + static_cast<std::ptrdiff_t>(std::min(next_ + kKept, uses_.size()));
-  return std::find(first, last, unit) != last;
+  const auto next_forward = std::find(first, uses_.end(), 0);
+  return ahead_.keeps_after_forward && std::find(first, next_forward, unit) != next_forward;
+}
+
+std::vector<int64_t> Values::next_units(int64_t count, std::optional<int64_t> but) const {
+  std::vector<int64_t> units;
+  for (size_t at = next_; at < uses_.size() && std::ssize(units) < count; ++at)
+    if (uses_[at] != but && std::ranges::count(units, uses_[at]) == 0) units.push_back(uses_[at]);
+  return units;
 }
 
 void Values::fetch(size_t bucket) {

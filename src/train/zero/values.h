@@ -2,11 +2,12 @@
 // their use.
 //   Wholes stay (stages 1 and 2): an update leaves them stale; the next walk through the model starts all
 //   gathers at its beginning, and waits for each at its first use.
-//   Only pieces stay (stage 3): a unit is gathered before its use, the next one while it is used, and goes
-//   after it unless it is among the next two uses (Zhao et al. 2023, "PyTorch FSDP", section 3.3). At most
-//   two units beside the last one are there at a time.
+//   Only pieces stay (stage 3): a unit is gathered before its use, the next A other ones while it is used,
+//   and goes after it unless it is among the next 1 + A (Zhao et al. 2023, "PyTorch FSDP", section 3.3). At
+//   most 1 + A units are there at a time, and embeddings that the head uses again.
 // Without peers nothing happens. Collective over the peers.
 #pragma once
+#include <optional>
 #include <vector>
 
 #include "comm/communicator.h"
@@ -19,9 +20,15 @@ namespace muster::train {
 // and the blocks backward.
 std::vector<int64_t> uses_of(const std::vector<schedule::Action>& actions, int64_t units);
 
+// How far stage 3 gathers ahead (A), and whether what forward gathered stays for backward.
+struct Ahead {
+  int64_t units = 1;
+  bool keeps_after_forward = false;
+};
+
 class Values {
  public:
-  explicit Values(const nn::ParameterStore& parameters);
+  Values(const nn::ParameterStore& parameters, Ahead ahead);
 
   // Before a walk: the units that it will use, in order.
   void begin(std::vector<int64_t> uses);
@@ -33,9 +40,12 @@ class Values {
  private:
   void gather(size_t bucket);
   void fetch(size_t bucket);
-  bool is_soon(int64_t unit) const;
+  bool stays(int64_t unit) const;
+  // The first `count` different units of the uses to come, `but` one.
+  std::vector<int64_t> next_units(int64_t count, std::optional<int64_t> but = {}) const;
 
   const nn::ParameterStore* parameters_;
+  Ahead ahead_;
   bool stale_ = true;
   std::vector<comm::Pending> gathers_;  // by bucket
   std::vector<bool> is_there_;          // by bucket: a whole that comes and goes

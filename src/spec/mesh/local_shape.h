@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "spec/mesh/mesh.h"
+#include "spec/mesh/piece.h"
 #include "spec/model/parameter_table.h"
 
 namespace muster::spec {
@@ -12,15 +13,7 @@ namespace muster::spec {
 // came first.
 std::vector<int64_t> local_shape(const ParameterRow& row, const Mesh& mesh);
 
-// Indices of one dim: [local, local + size) of the part are [global, global + size) of the whole.
-struct IndexRun {
-  int64_t local = 0, global = 0, size = 0;
-};
-// A part is whole in every dim but `dim`, of which it has the runs, in order.
-struct LocalPart {
-  int dim = 0;
-  std::vector<IndexRun> runs;
-};
+// What `rank` holds of the parameter, before any axis shards it flat.
 LocalPart local_part(const ParameterRow& row, const Mesh& mesh, int64_t rank);
 // Whether ranks of `axis` hold different slices of the parameter.
 bool is_split(const ParameterRow& row, const Mesh& mesh, Axis axis);

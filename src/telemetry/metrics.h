@@ -27,6 +27,7 @@ struct StepMetrics {
   int64_t peak_bytes = 0;  // of this rank, measured
   double data_wait_seconds = 0;
   double exposed_communication_seconds = 0;
+  std::optional<std::string> resumed;  // the contract under which the run went on just before this step
 };
 
 // A figure that is not finite is null, and the object then has "non_finite": true; a figure that is not known

@@ -55,12 +55,8 @@ void Rank::load_or_initialize() {
     return;
   }
   checkpoint::load_weights(job_.weights, table_, [&](const spec::ParameterRow& row) {
-    const spec::LocalPart part = spec::local_part(row, mesh_, number_);
-    checkpoint::Destinations slices;
-    for (const spec::IndexRun& run : part.runs)
-      slices.emplace_back(parameters_->value(row).narrow(part.dim, run.local, run.size), part.dim,
-                          run.global);
-    return slices;
+    return checkpoint::Destination(parameters_->value(row),
+                                   spec::Piece(row.shape, spec::local_part(row, mesh_, number_)));
   });
 }
 

@@ -25,6 +25,7 @@ class Checkpoints {
   int stop_signal();
 
   int64_t newest_step() const { return newest_step_; }  // durable, of this process or resumed from
+  const std::string& contract() const { return contract_; }  // under which the run went on; empty: it did not
 
  private:
   Rank& rank_;
@@ -38,6 +39,7 @@ class Checkpoints {
   std::optional<checkpoint::Saver> saver_;
   std::optional<launch::StopRequest> stop_;
   int64_t newest_step_ = 0;
+  std::string contract_;
 };
 
 }  // namespace muster::train

@@ -63,7 +63,7 @@ telemetry::RunSummary train(Rank& rank, const spec::Job& job, const data::Datase
   std::string exit_reason = "finished";
   int stop_signal = 0;
   std::optional<Reporter> reporter;
-  if (options.folder) reporter.emplace(job, rank, options, steps_before, log);
+  if (options.folder) reporter.emplace(job, rank, options, steps_before, checkpoints.contract(), log);
   const double hardware_flops =
       options.rehearsed ? options.rehearsed->hardware_flops() * static_cast<double>(rank.mesh().world_size())
                         : 0;

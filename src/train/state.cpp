@@ -16,19 +16,6 @@
 namespace muster::train {
 namespace {
 
-// Where this rank's part of a parameter begins.
-std::vector<int64_t> start_of(const spec::ParameterRow& row, const spec::Mesh& mesh, int64_t rank) {
-  const std::vector<int64_t> local = spec::local_shape(row, mesh);
-  std::vector<int64_t> start(row.shape.size(), 0);
-  for (spec::Axis axis : spec::kAxes) {
-    const spec::AxisPlacement& placement = row.placement[axis];
-    if (placement.kind != spec::AxisPlacement::Kind::shard) continue;
-    const auto dim = static_cast<size_t>(placement.dim);
-    start[dim] = local[dim] * mesh.coordinate(rank, axis);
-  }
-  return start;
-}
-
 // Gives each part to the rank with the fewest bytes so far, among the replicas of the data axis that come
 // first on the axes where the parameter is whole.
 class Writers {
@@ -70,16 +57,32 @@ const std::set<std::string> kFree = {"training.log_every",
                                      "checkpoint.async",
                                      "checkpoint.contract"};
 
+// Keys that decide who computes what: under them the same sums are made in another order.
+bool is_of_layout(const std::string& key) {
+  return key.starts_with("layout.") || key == "training.micro_batch_size" || key == "training.device" ||
+         key == "training.bucket_bytes" || key == "training.loss_chunk_tokens";
+}
+
+// "data 2, tensor 2, ZeRO 1": the axes and settings that are in use.
+std::string describe(const spec::LayoutConfig& layout) {
+  std::string text = fmt::format("data {}", layout.data);
+  for (const auto& [name, size] : {std::pair("tensor", layout.tensor), {"context", layout.context},
+                                   {"pipeline", layout.pipeline}, {"replicas", layout.replicate}})
+    if (size > 1) text += fmt::format(", {} {}", name, size);
+  if (layout.sequence_parallel) text += ", sequence parallel";
+  return text + fmt::format(", ZeRO {}", layout.zero);
+}
+
 }  // namespace
 
 checkpoint::State state_of(Rank& rank) {
   checkpoint::State state;
   Writers writers(rank.mesh(), rank.number());
   for (const spec::ParameterRow& row : rank.table().rows()) {
-    const std::vector<int64_t> start = start_of(row, rank.mesh(), rank.number());
+    const spec::Piece piece(row.shape, spec::local_part(row, rank.mesh(), rank.number()));
     const auto add = [&](const std::string& kind, const at::Tensor& local) {
       const int64_t writer = writers.next(row, static_cast<int64_t>(local.nbytes()));
-      state.tensors.push_back({kind + "/" + row.name, row.shape, start, local, writer});
+      state.tensors.push_back({kind + "/" + row.name, piece, local, writer});
     };
     const at::Tensor value = rank.parameters().value(row);
     add("parameters", value);
@@ -100,14 +103,17 @@ std::map<std::string, std::string> replayed_job(const spec::Job& job) {
 }
 
 checkpoint::Expected expected_of(const spec::Job& job, int64_t world_size) {
-  return {replayed_job(job), world_size};
+  checkpoint::Expected expected{replayed_job(job), {}, world_size, job.checkpoint.contract};
+  for (const auto& [key, value] : expected.job)
+    if (is_of_layout(key)) expected.layout_keys.insert(key);
+  return expected;
 }
 
 checkpoint::Manifest facts_of(const spec::Job& job, int64_t world_size, int64_t step) {
   checkpoint::Manifest facts;
   facts.name.step = step;
   facts.contract = job.checkpoint.contract;
-  facts.layout = fmt::format("data {}, ZeRO {}", job.layout.data, job.layout.zero);
+  facts.layout = describe(job.layout);
   facts.world = world_size;
   facts.job = replayed_job(job);
   facts.code = {{"muster", kVersion}, {"torch", TORCH_VERSION}};

@@ -1,6 +1,7 @@
 #include "checkpoint/set/save.h"
 
 #include <algorithm>
+#include <set>
 
 #include "base/error.h"
 #include "base/units.h"
@@ -118,23 +119,12 @@ Json Saver::write_own(const Attempt& attempt, const State& state) {
 
 void Saver::write_manifest(Attempt& attempt, const State& state, const std::vector<Json>& told) {
   Manifest& manifest = attempt.manifest;
-  std::map<std::string, size_t> at;
-  for (const Json& part : told) {
-    if (part.is_null()) continue;
-    const auto file = static_cast<int64_t>(manifest.files.size());
-    Manifest shard = read_manifest(part.dump(), "what a rank wrote");
-    manifest.files.push_back(std::move(shard.files.front()));
-    for (ManifestTensor& tensor : shard.tensors) {
-      tensor.pieces.front().file = file;
-      const auto [place, is_new] = at.emplace(tensor.name, manifest.tensors.size());
-      if (is_new)
-        manifest.tensors.push_back(std::move(tensor));
-      else
-        manifest.tensors[place->second].pieces.push_back(std::move(tensor.pieces.front()));
-    }
-  }
+  for (const Json& part : told)
+    if (!part.is_null()) add_part(manifest, read_manifest(part.dump(), "what a rank wrote"));
+  std::set<std::string_view> written;
+  for (const ManifestTensor& tensor : manifest.tensors) written.insert(tensor.name);
   for (const StateTensor& tensor : state.tensors)
-    if (!at.contains(tensor.name))
+    if (!written.contains(tensor.name))
       throw WorldError(WorldError::Kind::mismatch, fmt::format("no rank wrote {}", tensor.name));
   for (const StateCounter& counter : state.counters) manifest.counters[counter.name] = counter.get();
   check_tiling(manifest, "this save");

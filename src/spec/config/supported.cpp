@@ -25,8 +25,6 @@ bool mixed(const NumericsConfig& numerics, const std::string& format) {
 constexpr NotBuilt kNotBuilt[] = {
     {"layout.sequence_parallel", [](const Job& j) { return j.layout.sequence_parallel; },
      "sequence parallelism", kOnlyBuilt},
-    {"checkpoint.every", [](const Job& j) { return j.checkpoint.every > 0 && j.layout.tensor > 1; },
-     "checkpoints of parameters that are split over a tensor axis", "leave it out, or use tensor = 1"},
     {"layout.pipeline", [](const Job& j) { return j.layout.pipeline > 1; }, "pipeline parallelism",
      kOnlyBuilt},
     {"layout.chunks", [](const Job& j) { return j.layout.chunks > 1; }, "several chunks a stage", kOnlyBuilt},
@@ -52,8 +50,6 @@ constexpr NotBuilt kNotBuilt[] = {
      "use recipe = \"none\""},
     {"checkpoint.async", [](const Job& j) { return j.checkpoint.async; },
      "a snapshot that is written while training goes on", "use async = false"},
-    {"checkpoint.contract", [](const Job& j) { return j.checkpoint.contract != "deterministic-replay"; },
-     "a resume on another layout", "use contract = \"deterministic-replay\""},
 };
 
 }  // namespace

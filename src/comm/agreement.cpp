@@ -39,9 +39,9 @@ void Agreement::confirm(const Group& group, const Call& mine) {
     const Json other = read(group, mine, peer);
     if (agree(own, group.rank, other, peer)) continue;
     throw WorldError(WorldError::Kind::mismatch,
-                     fmt::format("{} axis, operation {}: rank {} calls {}, but rank {} calls {}",
-                                 spec::to_string(group.axis), mine.sequence, group.ranks[group.rank],
-                                 std::string(own["text"]), group.ranks[peer], std::string(other["text"])));
+                     fmt::format("{} axis, operation {}: rank {} calls {}, but rank {} calls {}", group.axis,
+                                 mine.sequence, group.ranks[group.rank], std::string(own["text"]),
+                                 group.ranks[peer], std::string(other["text"])));
   }
   // Whoever published this operation has read all of the one before it.
   if (mine.sequence > 0) store_->deleteKey(key_of(mine.sequence - 1, group.rank));

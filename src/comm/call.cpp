@@ -63,8 +63,8 @@ std::string describe(const Call& call) {
 }
 
 std::string describe(const Group& group, const Call& call) {
-  return fmt::format("{} axis (ranks {}), operation {}: {}", spec::to_string(group.axis),
-                     list_ranks(group.ranks), call.sequence, describe(call));
+  return fmt::format("{} axis (ranks {}), operation {}: {}", group.axis, list_ranks(group.ranks),
+                     call.sequence, describe(call));
 }
 
 void throw_failure(const Group& group, const Call& call, const std::exception& error) {

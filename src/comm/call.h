@@ -9,12 +9,10 @@
 #include <string>
 #include <vector>
 
-#include "spec/mesh/placement.h"
-
 namespace muster::comm {
 
 struct Group {
-  spec::Axis axis = spec::Axis::data;
+  std::string axis;            // "data", "shard+context": as messages are told
   std::vector<int64_t> ranks;  // global
   int64_t rank = 0;            // of this process within the group
   std::chrono::milliseconds timeout{0};

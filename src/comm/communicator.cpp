@@ -2,6 +2,8 @@
 
 #include <ATen/ops/from_blob.h>
 
+#include <algorithm>
+
 #include "base/error.h"
 #include "comm/pending.h"
 #include "comm/state.h"
@@ -88,7 +90,7 @@ Communicator::Communicator(std::unique_ptr<State> state) : state_(std::move(stat
 Communicator::~Communicator() = default;
 Communicator::Communicator(Communicator&&) noexcept = default;
 
-spec::Axis Communicator::axis() const {
+const std::string& Communicator::axis() const {
   return state_->group->axis;
 }
 int64_t Communicator::size() const {
@@ -211,38 +213,62 @@ void Communicator::barrier(Site site) {
   state_->issue(std::move(call), [](c10d::Backend& backend) { return backend.barrier(); }).wait();
 }
 
-Groups::Groups(std::vector<Communicator> by_axis, std::shared_ptr<MessageLog> log)
-    : by_axis_(std::move(by_axis)), log_(std::move(log)) {
-  MUSTER_CHECK(by_axis_.size() == spec::kAxisCount, "{} communicators for {} axes", by_axis_.size(),
-               spec::kAxisCount);
-}
+// Makes the groups of a rank in one order on all ranks.
+class GroupMaker {
+ public:
+  using Connect = std::function<Wire(const Group&)>;
+  GroupMaker(const spec::Mesh& mesh, int64_t rank, std::chrono::milliseconds timeout, const Connect& connect)
+      : mesh_(mesh),
+        rank_(rank),
+        timeout_(timeout),
+        connect_(connect),
+        groups_(std::make_shared<MessageLog>()) {}
 
-Communicator& Groups::on(spec::Axis axis) {
-  return by_axis_[static_cast<size_t>(axis)];
-}
+  Groups make() {
+    for (spec::Axis axis : spec::kAxes) {
+      const bool alone = mesh_.size(axis) == 1;
+      groups_.by_axis_.push_back(
+          add(spec::to_string(axis), alone ? std::vector{rank_} : mesh_.group(rank_, axis)));
+    }
+    for (spec::Span span : spec::kSpans)
+      groups_.by_span_.push_back(with_ranks(mesh_.name(span), mesh_.group(rank_, span)));
+    return std::move(groups_);
+  }
 
-Groups make_groups(const spec::Mesh& mesh, int64_t rank, std::chrono::milliseconds timeout,
-                   const std::function<Wire(const Group&)>& connect_group) {
-  auto log = std::make_shared<MessageLog>();
-  std::vector<Communicator> by_axis;
-  for (spec::Axis axis : spec::kAxes) {
-    auto group = std::make_shared<Group>();
-    group->axis = axis;
-    group->timeout = timeout;
-    group->ranks = mesh.size(axis) == 1 ? std::vector{rank} : mesh.group(rank, axis);
-    group->rank = mesh.size(axis) == 1 ? 0 : mesh.coordinate(rank, axis);
+ private:
+  // A communicator that is there for these ranks already, or a new one.
+  std::shared_ptr<Communicator> with_ranks(const std::string& name, const std::vector<int64_t>& ranks) {
+    for (const auto* known : {&groups_.by_axis_, &groups_.by_span_})
+      for (const auto& communicator : *known)
+        if (communicator->ranks() == ranks) return communicator;
+    return add(name, ranks);
+  }
+
+  std::shared_ptr<Communicator> add(const std::string& name, std::vector<int64_t> ranks) {
+    const auto rank = std::ranges::find(ranks, rank_) - ranks.begin();
+    auto group = std::make_shared<Group>(Group{name, std::move(ranks), rank, timeout_});
     auto state = std::make_unique<Communicator::State>();
     if (group->size() > 1) {
-      Wire wire = connect_group(*group);
+      Wire wire = connect_(*group);
       state->backend = std::move(wire.backend);
       state->agreement = std::move(wire.agreement);
       state->timed = wire.timed;
     }
     state->group = std::move(group);
-    state->log = log;
-    by_axis.emplace_back(std::move(state));
+    state->log = groups_.log_;
+    return std::make_shared<Communicator>(std::move(state));
   }
-  return Groups(std::move(by_axis), log);
+
+  const spec::Mesh& mesh_;
+  int64_t rank_;
+  std::chrono::milliseconds timeout_;
+  const Connect& connect_;
+  Groups groups_;
+};
+
+Groups make_groups(const spec::Mesh& mesh, int64_t rank, std::chrono::milliseconds timeout,
+                   const std::function<Wire(const Group&)>& connect_group) {
+  return GroupMaker(mesh, rank, timeout, connect_group).make();
 }
 
 }  // namespace muster::comm

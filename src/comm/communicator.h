@@ -62,7 +62,7 @@ class Communicator {
   ~Communicator();
   Communicator(Communicator&&) noexcept;
 
-  spec::Axis axis() const;
+  const std::string& axis() const;  // "data", "shard+context": as messages are told
   int64_t size() const;
   int64_t rank() const;                       // of this process within the group
   const std::vector<int64_t>& ranks() const;  // global ranks of the group
@@ -102,15 +102,18 @@ struct World {
   std::string interface_address;  // the address that this host's sockets bind to
 };
 
-// The communicators of one rank, one an axis, made once; axes of length one share nothing and cost nothing.
+// The communicators of one rank, made once: one an axis, and one a span that is not the ranks of an axis.
+// Groups of one cost nothing.
 class Groups {
  public:
-  Groups(std::vector<Communicator> by_axis, std::shared_ptr<MessageLog> log);
-  Communicator& on(spec::Axis axis);
+  explicit Groups(std::shared_ptr<MessageLog> log) : log_(std::move(log)) {}
+  Communicator& on(spec::Axis axis) { return *by_axis_.at(static_cast<size_t>(axis)); }
+  Communicator& on(spec::Span span) { return *by_span_.at(static_cast<size_t>(span)); }
   MessageLog& log() { return *log_; }
 
  private:
-  std::vector<Communicator> by_axis_;
+  friend class GroupMaker;
+  std::vector<std::shared_ptr<Communicator>> by_axis_, by_span_;
   std::shared_ptr<MessageLog> log_;
 };
 

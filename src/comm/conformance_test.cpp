@@ -195,6 +195,19 @@ TEST(Records, are_the_same_over_all_axes_of_a_large_mesh) {
   EXPECT_EQ(groups.on(Axis::pipeline).size(), 1);
 }
 
+TEST(Spans, AreToldByWhatTheyCoverAndShareTheGroupOfAnAxisWithTheSameRanks) {
+  const std::vector<Axis> order{Axis::tensor, Axis::context, Axis::data, Axis::pipeline};
+  Groups groups = without_peers(spec::Mesh({8, 1, 2, 1, 1}, order, /*replicas=*/4), 5);
+  EXPECT_EQ(groups.on(spec::Span::tokens).size(), 16);
+  EXPECT_EQ(groups.on(spec::Span::tokens).axis(), "data+context");
+  EXPECT_EQ(groups.on(spec::Span::shard).ranks(), (std::vector<int64_t>{4, 5, 6, 7}));
+  EXPECT_EQ(groups.on(spec::Span::replicate).rank(), 1);
+  Groups plain = without_peers(spec::Mesh({8, 2, 1, 1, 1}, order), 5);
+  EXPECT_EQ(&plain.on(spec::Span::tokens), &plain.on(Axis::data));
+  EXPECT_EQ(&plain.on(spec::Span::shard), &plain.on(Axis::data));
+  EXPECT_EQ(plain.on(spec::Span::replicate).size(), 1);
+}
+
 TEST(Records, leave_a_group_of_one_out) {
   EXPECT_TRUE(lines_without_peers(2, 0, at::kMeta).size() > 0);
   Groups groups = without_peers(data_mesh(1), 0);

@@ -40,7 +40,7 @@ MakeBackend gloo_maker(const World& world, milliseconds connect_timeout, millise
 }
 
 Wire connect_group(const Group& group, const Store& store, const MakeBackend& make, bool check) {
-  const std::string name = fmt::format("{}/{}", spec::to_string(group.axis), group.ranks.front());
+  const std::string name = fmt::format("{}/{}", group.axis, group.ranks.front());
   Wire wire;
   try {
     wire.backend = make(c10::make_intrusive<c10d::PrefixStore>(name, store), group);
@@ -48,10 +48,9 @@ Wire connect_group(const Group& group, const Store& store, const MakeBackend& ma
     throw;
   } catch (const std::exception& error) {
     const std::string text = error.what();
-    throw WorldError(
-        WorldError::Kind::peer_lost,
-        fmt::format("{} axis: ranks {} could not connect to each other: {}", spec::to_string(group.axis),
-                    list_ranks(group.ranks), text.substr(0, text.find('\n'))));
+    throw WorldError(WorldError::Kind::peer_lost,
+                     fmt::format("{} axis: ranks {} could not connect to each other: {}", group.axis,
+                                 list_ranks(group.ranks), text.substr(0, text.find('\n'))));
   }
   // A connection of its own: a blocked get holds its client's lock.
   if (check)

@@ -12,7 +12,7 @@ MessageLine::MessageLine(std::shared_ptr<MessageLog> log, const Group& group, co
   if (!record_) return;
   index_ = record_->messages.size();
   telemetry::MessageEvent event;
-  event.axis = spec::to_string(group.axis);
+  event.axis = group.axis;
   event.op = call.op;
   event.bytes = call.bytes;
   event.group_size = group.size();

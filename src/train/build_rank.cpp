@@ -40,7 +40,7 @@ Rank::Rank(const spec::Job& job, const spec::Mesh& mesh, int64_t rank, comm::Gro
       std::make_unique<nn::Transformer>(job.model, tensor_group(), *parameters_, run_, model_options(job));
   // State beside each parameter, and the way its gradient is summed.
   optimizer_ = std::make_unique<Optimizer>(job.optimizer, *parameters_, run_);
-  reducer_ = std::make_unique<Reducer>(*parameters_, groups_.on(spec::Axis::data));
+  reducer_ = std::make_unique<Reducer>(*parameters_, groups_.on(spec::Span::tokens));
   // What a step does, in order.
   actions_ = schedule::single_stage(spec::micro_batches(job));
   schedule::validate(actions_, spec::micro_batches(job));

@@ -23,7 +23,7 @@ class Writers {
   Writers(const spec::Mesh& mesh, int64_t rank) : mesh_(mesh), rank_(rank) {}
 
   int64_t next(const spec::ParameterRow& row, int64_t bytes) {
-    const std::vector<int64_t> holders = mesh_.group(first_holder(row), spec::Axis::data);
+    const std::vector<int64_t> holders = mesh_.group(first_holder(row), spec::Span::tokens);
     const int64_t writer = *std::ranges::min_element(holders, {}, [&](int64_t rank) { return bytes_[rank]; });
     bytes_[writer] += bytes;
     return writer;

@@ -33,7 +33,7 @@ telemetry::Span span_of(const schedule::Action& action, double start, double sec
 
 StepResult Rank::run_step(const Feed& feed, int64_t step, const PhaseObserver& observe) {
   parameters_->begin_step();
-  InFlight flight{step, Totals(run_, groups_.on(spec::Axis::data)), {}, 0};
+  InFlight flight{step, Totals(run_, groups_.on(spec::Span::tokens)), {}, 0};
   StepResult result;
   result.learning_rate = learning_rate(job_.optimizer, step, job_.training.steps);
   for (const schedule::Action& action : actions_) {
@@ -87,7 +87,7 @@ void Rank::backward(const schedule::Action& action, InFlight& flight) {
 }
 
 double Rank::evaluate(const Feed& feed, int64_t batches) {
-  Totals totals(run_, groups_.on(spec::Axis::data));
+  Totals totals(run_, groups_.on(spec::Span::tokens));
   for (int64_t batch = 1; batch <= batches; ++batch)
     for (int64_t at = 0; at < feed.micro_batches(); ++at) {
       Loaded loaded = feed.load(run_, batch, at);

@@ -15,6 +15,16 @@ std::string to_string(Axis axis);
 // Throws UserError naming `field`.
 Axis parse_axis(const std::string& name, const std::string& field);
 
+// Ranks that talk over more than one axis, or over a part of one. The data axis is `replicate` replicas of
+// shards, the shards innermost.
+enum class Span : int {
+  tokens = 0,  // data and context: ranks with the same parameters that see other tokens
+  shard,       // of those, the ranks that together hold one copy of a sharded state
+  replicate    // the ranks with the same shard in other copies
+};
+constexpr int kSpanCount = 3;
+constexpr std::array<Span, kSpanCount> kSpans = {Span::tokens, Span::shard, Span::replicate};
+
 // On one axis: every rank holds the whole; or a slice along `dim`; or a summand of the whole. A sharded dim
 // may be made of equal `blocks` that lie side by side (gpt2's query, key and value in one matrix): then a
 // rank holds its slice of each, so that it has whole heads.

@@ -29,7 +29,8 @@ struct Stripes {
     return true;
   }
   void copy(const at::Tensor& source, const at::Tensor& destination) const {
-    destination.as_strided({repeat, first.count}, {destination_stride, 1}, offset(destination, first.destination))
+    destination
+        .as_strided({repeat, first.count}, {destination_stride, 1}, offset(destination, first.destination))
         .copy_(source.as_strided({repeat, first.count}, {source_stride, 1}, offset(source, first.source)));
   }
   static int64_t offset(const at::Tensor& flat, int64_t element) { return flat.storage_offset() + element; }

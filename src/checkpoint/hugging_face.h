@@ -17,9 +17,9 @@ spec::ModelSpec read_hf_config(const fs::path& path);
 // UserError. For before any process exists; costs no more than opening the files.
 void check_weights(const fs::path& path, const spec::ParameterTable& table);
 
-// Reads of each parameter what `destination_of` says is held here, and converts it to the dtype found there; no
-// destination, no reading. Memory beside the destinations is bounded (tensor_io.h). Checks as check_weights
-// does, and that a stored head of a tied model equals its embedding.
+// Reads of each parameter what `destination_of` says is held here, and converts it to the dtype found there;
+// no destination, no reading. Memory beside the destinations is bounded (tensor_io.h). Checks as
+// check_weights does, and that a stored head of a tied model equals its embedding.
 using DestinationOf = std::function<std::optional<Destination>(const spec::ParameterRow&)>;
 void load_weights(const fs::path& path, const spec::ParameterTable& table,
                   const DestinationOf& destination_of);

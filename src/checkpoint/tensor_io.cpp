@@ -48,8 +48,7 @@ void read_tensor(const SafetensorsFile& file, const TensorEntry& entry, const De
   const int64_t width = bytes_of(entry.dtype), held = to.piece.elements();
   const at::ScalarType type = to_scalar_type(entry.dtype);
   MUSTER_CHECK(entry.shape == to.piece.shape(), "{}: a destination of another shape", entry.name);
-  const bool as_they_are =
-      to.tensor.is_cpu() && to.tensor.scalar_type() == type && to.tensor.is_contiguous();
+  const bool as_they_are = to.tensor.is_cpu() && to.tensor.scalar_type() == type && to.tensor.is_contiguous();
   const spec::Piece whole(entry.shape);
   const int64_t end = held == 0 ? 0 : to.piece.run_from(held - 1).global + 1;
   at::Tensor staging;

@@ -11,8 +11,8 @@ at::ScalarType to_scalar_type(DType dtype);
 // Throws Bug for a type that safetensors has not.
 DType to_dtype(at::ScalarType type);
 
-// Reads of a tensor of a file the elements that the destination holds. Memory beside it: kStagingBytes at most,
-// and none where long runs move as they are.
+// Reads of a tensor of a file the elements that the destination holds. Memory beside it: kStagingBytes at
+// most, and none where long runs move as they are.
 constexpr int64_t kStagingBytes = int64_t{8} << 20;
 void read_tensor(const SafetensorsFile& file, const TensorEntry& entry, const Destination& to);
 

@@ -24,7 +24,7 @@ class Checkpoints {
   // else nothing is caught.
   int stop_signal();
 
-  int64_t newest_step() const { return newest_step_; }  // durable, of this process or resumed from
+  int64_t newest_step() const { return newest_step_; }       // durable, of this process or resumed from
   const std::string& contract() const { return contract_; }  // under which the run went on; empty: it did not
 
  private:

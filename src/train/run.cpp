@@ -98,8 +98,7 @@ void check_resume(const spec::Job& job, int64_t world_size, const fs::path& chec
        checkpoint::list_checkpoints(checkpoints, Log("", LogLevel::error))) {
     if (listed.standing != checkpoint::Standing::valid) continue;
     const checkpoint::Expected expected = expected_of(job, world_size);
-    const checkpoint::Differences differences =
-        checkpoint::compare(listed.opened->manifest, expected);
+    const checkpoint::Differences differences = checkpoint::compare(listed.opened->manifest, expected);
     const std::string name = to_string(listed.name);
     Problems problems;
     if (!differences.job.empty())

@@ -66,8 +66,10 @@ bool is_of_layout(const std::string& key) {
 // "data 2, tensor 2, ZeRO 1": the axes and settings that are in use.
 std::string describe(const spec::LayoutConfig& layout) {
   std::string text = fmt::format("data {}", layout.data);
-  for (const auto& [name, size] : {std::pair("tensor", layout.tensor), {"context", layout.context},
-                                   {"pipeline", layout.pipeline}, {"replicas", layout.replicate}})
+  for (const auto& [name, size] : {std::pair("tensor", layout.tensor),
+                                   {"context", layout.context},
+                                   {"pipeline", layout.pipeline},
+                                   {"replicas", layout.replicate}})
     if (size > 1) text += fmt::format(", {} {}", name, size);
   if (layout.sequence_parallel) text += ", sequence parallel";
   return text + fmt::format(", ZeRO {}", layout.zero);

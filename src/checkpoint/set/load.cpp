@@ -61,8 +61,8 @@ std::vector<std::vector<Delivery>> deliveries(const Manifest& manifest, const St
   return by_file;
 }
 
-// Delivers what of a piece lies in the bytes [first, last) of its file; `chunk` gives those bytes, and is asked
-// for nothing that nobody here holds.
+// Delivers what of a piece lies in the bytes [first, last) of its file; `chunk` gives those bytes, and is
+// asked for nothing that nobody here holds.
 template <class Chunk>
 void deliver_part(const Delivery& delivery, int64_t first, int64_t last, const Chunk& chunk) {
   const int64_t width = bytes_of(delivery.dtype), offset = delivery.source->offset;
@@ -151,7 +151,8 @@ Differences compare(const Manifest& manifest, const Expected& expected) {
   Differences found;
   const auto differ = [](std::string& where, const std::string& key, const std::string& saved,
                          const std::string& now) {
-    if (saved != now) where += fmt::format("{}{} was {} and is {}", where.empty() ? "" : "; ", key, saved, now);
+    if (saved != now)
+      where += fmt::format("{}{} was {} and is {}", where.empty() ? "" : "; ", key, saved, now);
   };
   std::set<std::string> keys;
   for (const auto* job : {&manifest.job, &expected.job})

@@ -40,8 +40,8 @@ const char* contract_of(const Manifest& manifest, const Expected& expected);
 std::optional<Manifest> load_newest(Assembly& assembly, const fs::path& root, State& state,
                                     const Expected& expected, int64_t rank, const Log& log);
 
-// The part of it on one rank: fills `state` from one checkpoint. Reads the chunks that hold something of it, each
-// once and verified; takes one chunk of memory.
+// The part of it on one rank: fills `state` from one checkpoint. Reads the chunks that hold something of it,
+// each once and verified; takes one chunk of memory.
 void load_one(const fs::path& folder, const Manifest& manifest, State& state);
 
 }  // namespace muster::checkpoint

@@ -26,12 +26,8 @@ Json to_json(const ManifestFile& file) {
 Json to_json(const ManifestPiece& at) {
   Json runs = Json::array();
   for (const spec::IndexRun& run : at.piece.part().runs) runs.push_back({run.global, run.size});
-  return {{"file", at.file},
-          {"offset", at.offset},
-          {"dim", at.piece.part().dim},
-          {"runs", runs},
-          {"begin", at.piece.begin()},
-          {"end", at.piece.end()}};
+  return {{"file", at.file}, {"offset", at.offset},       {"dim", at.piece.part().dim},
+          {"runs", runs},    {"begin", at.piece.begin()}, {"end", at.piece.end()}};
 }
 
 Json to_json(const ManifestTensor& tensor) {
@@ -230,10 +226,9 @@ void add_part(Manifest& manifest, Manifest part) {
     }
     ManifestTensor& twin = manifest.tensors[found->second];
     if (twin.dtype != tensor.dtype || twin.shape != tensor.shape)
-      refuse(manifest.files.back().name, fmt::format("holds {} as {} {}, and another rank as {} {}",
-                                                     tensor.name, to_string(tensor.dtype),
-                                                     Json(tensor.shape).dump(), to_string(twin.dtype),
-                                                     Json(twin.shape).dump()));
+      refuse(manifest.files.back().name,
+             fmt::format("holds {} as {} {}, and another rank as {} {}", tensor.name, to_string(tensor.dtype),
+                         Json(tensor.shape).dump(), to_string(twin.dtype), Json(twin.shape).dump()));
     std::ranges::move(tensor.pieces, std::back_inserter(twin.pieces));
   }
   std::ranges::move(fresh, std::back_inserter(manifest.tensors));

@@ -18,8 +18,8 @@
 //                                  "dim", "runs": [ [ first index, indices ] ... ],
 //                                  "begin", "end" } ... ] } ... ] }
 //
-// A piece (spec/mesh/piece.h) holds, of the part of the tensor that has the indices `runs` of `dim`, flattened
-// row-major, the elements [begin, end). The pieces of a tensor hold each of its elements once.
+// A piece (spec/mesh/piece.h) holds, of the part of the tensor that has the indices `runs` of `dim`,
+// flattened row-major, the elements [begin, end). The pieces of a tensor hold each of its elements once.
 //
 // Hashes are 16 hexadecimal digits, of the memory that was written, never of what a disk gave back. The
 // random state is no entry: every draw is a function of the job's seed, the step and the position. The

@@ -22,9 +22,9 @@ int64_t bytes_to_write(const State& state, int64_t rank);
 WrittenShard write_shard(Storage& storage, const fs::path& folder, const std::string& name,
                          const State& state, int64_t rank);
 
-// One file of a checkpoint, read a chunk at a time; what is given out has the manifest's hash. Takes one chunk of
-// memory. Throws WorldError(data) naming the file and what is wrong: a link, no regular file, another size; the
-// chunk, its bytes and both hashes.
+// One file of a checkpoint, read a chunk at a time; what is given out has the manifest's hash. Takes one
+// chunk of memory. Throws WorldError(data) naming the file and what is wrong: a link, no regular file,
+// another size; the chunk, its bytes and both hashes.
 class ShardReader {
  public:
   // `expected` outlives this.

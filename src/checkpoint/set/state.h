@@ -12,8 +12,8 @@
 
 namespace muster::checkpoint {
 
-// What a rank holds of a logical tensor. A rank that holds nothing of one registers an empty piece: every rank
-// knows every name.
+// What a rank holds of a logical tensor. A rank that holds nothing of one registers an empty piece: every
+// rank knows every name.
 struct StateTensor {
   std::string name;    // "parameters/model.norm.weight"
   spec::Piece piece;   // which of the tensor's elements `local` holds

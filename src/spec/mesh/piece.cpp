@@ -160,9 +160,8 @@ std::string check_ranges(const Held& held) {
     if (begin < next) return fmt::format("overlap in elements {} to {} of a part", begin, next);
     next = end;
   }
-  return next == held.elements
-             ? ""
-             : fmt::format("leave out elements {} to {} of a part", next, held.elements);
+  return next == held.elements ? ""
+                               : fmt::format("leave out elements {} to {} of a part", next, held.elements);
 }
 
 }  // namespace

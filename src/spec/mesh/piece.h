@@ -1,7 +1,7 @@
 // Elements of a logical tensor that are held together: in a rank's memory, or in a file of a checkpoint. A
-// piece is a part along one dim (what a tensor axis leaves a rank), and of that part, flattened row-major, the
-// elements [begin, end) (what sharded states leave a rank). Saves, loads under another layout, weights in and
-// out: all of them ask here where an element lies.
+// piece is a part along one dim (what a tensor axis leaves a rank), and of that part, flattened row-major,
+// the elements [begin, end) (what sharded states leave a rank). Saves, loads under another layout, weights in
+// and out: all of them ask here where an element lies.
 #pragma once
 #include <compare>
 #include <cstdint>
@@ -88,8 +88,8 @@ class CopyRuns {
   bool same_part_;
 };
 
-// Why these pieces, of one tensor, do not hold each of its elements exactly once; empty: they do. Pieces of no
-// elements are passed over. All must be cut along one dim.
+// Why these pieces, of one tensor, do not hold each of its elements exactly once; empty: they do. Pieces of
+// no elements are passed over. All must be cut along one dim.
 std::string check_tiling(const std::vector<int64_t>& shape, const std::vector<Piece>& pieces);
 
 }  // namespace muster::spec

@@ -74,8 +74,7 @@ TEST(Piece, HoldsTheElementsThatThePictureSays) {
               ASSERT_EQ(by_runs(piece), expected);
               EXPECT_EQ(product(piece.local_shape()), piece.elements());
               for (int64_t global = 0; global <= product(shape); ++global)
-                ASSERT_EQ(piece.find(global),
-                          std::ranges::lower_bound(expected, global) - expected.begin());
+                ASSERT_EQ(piece.find(global), std::ranges::lower_bound(expected, global) - expected.begin());
             }
 }
 

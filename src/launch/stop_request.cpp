@@ -1,6 +1,9 @@
 #include "launch/stop_request.h"
 
 #include <signal.h>
+#include <time.h>
+
+#include <atomic>
 
 namespace muster::launch {
 namespace {
@@ -9,8 +12,13 @@ constexpr int kSignals[] = {SIGTERM, SIGINT};
 
 // A handler can reach nothing but a global.
 volatile sig_atomic_t caught = 0;
+std::atomic<int64_t> caught_ns = 0;
+static_assert(std::atomic<int64_t>::is_always_lock_free);
 
 void note(int number) {
+  timespec time{};
+  ::clock_gettime(CLOCK_MONOTONIC, &time);
+  caught_ns = int64_t{1'000'000'000} * time.tv_sec + time.tv_nsec;
   caught = number;
 }
 
@@ -18,6 +26,7 @@ void note(int number) {
 
 StopRequest::StopRequest() {
   caught = 0;
+  caught_ns = 0;
   struct sigaction action {};
   action.sa_handler = note;
   action.sa_flags = SA_RESTART | static_cast<int>(SA_RESETHAND);
@@ -30,6 +39,10 @@ StopRequest::~StopRequest() {
 
 int StopRequest::signal() const {
   return caught;
+}
+
+double StopRequest::seconds() const {
+  return static_cast<double>(caught_ns.load()) * 1e-9;
 }
 
 }  // namespace muster::launch

@@ -13,6 +13,8 @@ class StopRequest {
 
   // The signal that came, or 0.
   int signal() const;
+  // When it came, on the monotonic clock; 0 where none did.
+  double seconds() const;
 };
 
 }  // namespace muster::launch

@@ -84,7 +84,15 @@ std::vector<Case> cases() {
   tiled_gpt2.max_position_embeddings = 256;
   const Transformer::Options plain{.length = 11}, dropping{.dropout = 0.2, .length = 16};
   const Transformer::Options chunked{.dropout = 0.1, .loss_chunk_tokens = 7, .length = 13};
+  const Transformer::Options full{.dropout = 0.2, .length = 16, .recompute = {spec::Recompute::Kind::full}};
+  const Transformer::Options every{.length = 16, .recompute = {spec::Recompute::Kind::every, 2}};
+  const Transformer::Options selective{.length = 16, .recompute = {spec::Recompute::Kind::selective}};
   return {{"llama", llama, plain},
+          {"llama_full", llama, full, 2, 2},
+          {"llama_every", llama, every, 2, 2},
+          {"llama_selective", tied, selective, 2},
+          {"gpt2_full", gpt2, full, 2, 2},
+          {"gpt2_selective", gpt2, selective, 2},
           {"llama_double", llama, plain, 3, 2, at::kDouble},
           {"llama_tied", tied, chunked, 2, 2},
           {"llama_biased", biased, dropping, 3},
@@ -123,13 +131,32 @@ TEST_P(Rehearsal, TakesNoTimeAndNoScratch) {
   for (const telemetry::OpEvent& op : rehearsal.ops) EXPECT_EQ(op.start_seconds + op.seconds, 0) << op.name;
 }
 
+// What recomputation adds for a token: the attention core, and of a whole layer all products but the last.
+double again(const Case& c, const spec::FlopsPerToken& flops) {
+  using Kind = spec::Recompute::Kind;
+  const spec::ModelSpec& m = c.model;
+  const auto layers = static_cast<double>(m.num_hidden_layers);
+  const double last = 2.0 * static_cast<double>(m.intermediate_size * m.hidden_size) * layers;
+  const double whole = flops.attention + flops.linear - last;
+  switch (c.options.recompute.kind) {
+    case Kind::selective:
+      return flops.attention;
+    case Kind::full:
+      return whole;
+    case Kind::every:
+      return whole / 2;  // one of two layers
+    default:
+      return 0;
+  }
+}
+
 // The matmuls and the attention of a step are three forward passes by the convention of the report, and one
 // product of attention more: backward makes the scores again.
 TEST_P(Rehearsal, FlopsFollowFromTheModel) {
   const Case& c = GetParam();
   const spec::FlopsPerToken flops = spec::forward_flops_per_token(c.model, c.options.length);
   const double tokens = static_cast<double>(c.sequences * c.options.length * c.micro_batches);
-  const double right = tokens * (3 * (flops.linear + flops.head) + 3.5 * flops.attention);
+  const double right = tokens * (3 * (flops.linear + flops.head) + 3.5 * flops.attention + again(c, flops));
   EXPECT_NEAR(record_step(c, at::kMeta).hardware_flops() / right, 1, 1e-12);
 }
 

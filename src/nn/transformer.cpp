@@ -72,6 +72,18 @@ Transformer::Transformer(const spec::ModelSpec& model, TensorGroup group, Parame
   final_norm_ = norm_of(parameters, last, model, 0);
   head_ = parameters.weight(last, {Role::head});
   if (!head_) head_ = token_;
+  keep_ = plan_of(run, options);
+}
+
+std::vector<Keep> Transformer::plan_of(const Executor& run, const Options& options) const {
+  const auto element_bytes = static_cast<int64_t>(c10::elementSize(run.dtype()));
+  const KeepCosts attention = attention_[0].costs(options.rows_in_flight, options.length),
+                  mlp = mlp_[0].costs(options.rows_in_flight);
+  KeepCosts layer;
+  for (size_t keep = 0; keep < layer.size(); ++keep)
+    layer[keep] = {(attention[keep].bytes + mlp[keep].bytes) * element_bytes,
+                   attention[keep].flops + mlp[keep].flops};
+  return keep_plan(options.recompute, model_.num_hidden_layers, layer);
 }
 
 Dropout Transformer::dropout_at(const char* place, int64_t layer, const MicroBatch& batch,
@@ -106,10 +118,10 @@ at::Tensor Transformer::through_blocks(Executor& run, const MicroBatch& batch, b
     const auto number = static_cast<int64_t>(layer);
     run.set_place(layer_name(number, "attention"));
     x_NH = attention_[layer].forward(run, x_NH, batch.length, rotary,
-                                     dropout_at("attention", number, batch, training),
+                                     dropout_at("attention", number, batch, training), keep_[layer],
                                      saved ? &saved->attention[layer] : nullptr);
     run.set_place(layer_name(number, "mlp"));
-    x_NH = mlp_[layer].forward(run, x_NH, dropout_at("mlp", number, batch, training),
+    x_NH = mlp_[layer].forward(run, x_NH, dropout_at("mlp", number, batch, training), keep_[layer],
                                saved ? &saved->mlp[layer] : nullptr);
   }
   return x_NH;
@@ -143,12 +155,7 @@ void Transformer::backward(Executor& run, const MicroBatch& batch, Saved& saved,
   saved.norm = {};
   unit_done(layers + 1);
   for (int64_t layer = layers - 1; layer >= 0; --layer) {
-    const auto at = static_cast<size_t>(layer);
-    run.set_place(layer_name(layer, "mlp"));
-    mlp_[at].backward(run, d_NH, dropout_at("mlp", layer, batch, true), saved.mlp[at]);
-    run.set_place(layer_name(layer, "attention"));
-    attention_[at].backward(run, d_NH, batch.length, rotary_, dropout_at("attention", layer, batch, true),
-                            saved.attention[at]);
+    backward_layer(run, batch, layer, d_NH, saved);
     unit_done(layer + 1);
   }
   run.set_place("embeddings");
@@ -156,6 +163,31 @@ void Transformer::backward(Executor& run, const MicroBatch& batch, Saved& saved,
   if (dropout.probability > 0) drop(run, d_NH, d_NH, dropout);
   embed_backward(run, group_, d_NH, batch.ids_N, *token_, position_, batch.length);
   unit_done(0);
+}
+
+void Transformer::backward_layer(Executor& run, const MicroBatch& batch, int64_t layer,
+                                 const at::Tensor& d_NH, Saved& saved) {
+  const auto at = static_cast<size_t>(layer);
+  AttentionLayer::Saved& attention = saved.attention[at];
+  MlpLayer::Saved& mlp = saved.mlp[at];
+  const Dropout after_attention = dropout_at("attention", layer, batch, true);
+  const auto restore_attention = [&] {
+    run.set_phase("recompute");
+    run.set_place(layer_name(layer, "attention"));
+    attention_[at].restore(run, batch.length, rotary_, attention);
+  };
+  if (!mlp.residual_NH.defined()) {
+    restore_attention();
+    mlp.residual_NH = attention_[at].output(run, after_attention, attention);
+    run.set_place(layer_name(layer, "mlp"));
+    mlp_[at].restore(run, mlp);
+  }
+  run.set_phase("backward");
+  run.set_place(layer_name(layer, "mlp"));
+  mlp_[at].backward(run, d_NH, dropout_at("mlp", layer, batch, true), mlp);
+  restore_attention();
+  run.set_phase("backward");
+  attention_[at].backward(run, d_NH, batch.length, rotary_, after_attention, attention);
 }
 
 void Transformer::evaluate(Executor& run, const MicroBatch& batch, at::Tensor loss_sum) {

@@ -28,6 +28,8 @@ class Transformer {
     uint64_t seed = 0;
     int64_t loss_chunk_tokens = 0;  // 0: chosen
     int64_t length = 0;             // of a training sequence
+    spec::Recompute recompute = {};
+    int64_t rows_in_flight = 0;  // of all micro-batches between their forward and their backward
   };
   // `parameters` are this rank's parts of a model that `group` shares.
   Transformer(const spec::ModelSpec& model, TensorGroup group, ParameterStore& parameters, Executor& run,
@@ -58,6 +60,9 @@ class Transformer {
   at::Tensor through_blocks(Executor& run, const MicroBatch& batch, bool training, Saved* saved);
   Dropout dropout_at(const char* place, int64_t layer, const MicroBatch& batch, bool training) const;
   const RotaryTable& rotary_for(Executor& run, int64_t length);
+  std::vector<Keep> plan_of(const Executor& run, const Options& options) const;
+  void backward_layer(Executor& run, const MicroBatch& batch, int64_t layer, const at::Tensor& d_NH,
+                      Saved& saved);
 
   spec::ModelSpec model_;
   TensorGroup group_;
@@ -69,6 +74,7 @@ class Transformer {
   Norm final_norm_;
   std::vector<AttentionLayer> attention_;
   std::vector<MlpLayer> mlp_;
+  std::vector<Keep> keep_;  // by layer
 };
 
 }  // namespace muster::nn

@@ -28,6 +28,10 @@ struct StepMetrics {
   double data_wait_seconds = 0;
   double exposed_communication_seconds = 0;
   std::optional<std::string> resumed;  // the contract under which the run went on just before this step
+  bool checkpoint_requested = false;   // of the state after this step
+  std::optional<int64_t>
+      checkpoint_durable;         // the step of the one that has become durable since the last line
+  double checkpoint_seconds = 0;  // that training stood still for checkpoints since the last line
 };
 
 // A figure that is not finite is null, and the object then has "non_finite": true; a figure that is not known

@@ -17,7 +17,14 @@ at::ScalarType dtype_of(const std::string& name) {
 }
 
 nn::Transformer::Options model_options(const spec::Job& job) {
-  return {job.training.dropout, job.training.seed, job.training.loss_chunk_tokens, job.data.sequence_length};
+  // The single stage has one micro-batch in flight.
+  const int64_t rows = job.training.micro_batch_size * job.data.sequence_length;
+  return {job.training.dropout,
+          job.training.seed,
+          job.training.loss_chunk_tokens,
+          job.data.sequence_length,
+          spec::parse_recompute(job.layout.recompute),
+          rows};
 }
 
 }  // namespace

@@ -1,5 +1,8 @@
 #include "train/checkpoints.h"
 
+#include <chrono>
+#include <cmath>
+
 #include "base/error.h"
 #include "base/units.h"
 
@@ -11,6 +14,15 @@ Json to_json(const checkpoint::Claim& claim) {
       {"generation", claim.generation}, {"incarnation", claim.incarnation}, {"error", ""}, {"fenced", false}};
 }
 
+// By the claims of the run so far; the time that it lay still counts too.
+Interruptions interruptions_of(const fs::path& root, int64_t generation) {
+  std::error_code error;
+  const auto first = fs::last_write_time(root / "claims/g1.json", error);
+  if (error) return {};
+  const std::chrono::duration<double> since = fs::file_time_type::clock::now() - first;
+  return {generation - 1, std::max(0.0, since.count() / 3600)};
+}
+
 }  // namespace
 
 Checkpoints::Checkpoints(Rank& rank, const spec::Job& job, fs::path root, const Log& log)
@@ -19,7 +31,15 @@ Checkpoints::Checkpoints(Rank& rank, const spec::Job& job, fs::path root, const 
       root_(std::move(root)),
       log_(log),
       assembly_(rank.groups(), rank.executor().device()),
-      state_(state_of(rank)) {}
+      state_(state_of(rank)),
+      votes_(rank.groups(), rank.executor().device()) {}
+
+Checkpoints::~Checkpoints() {
+  if (!under_way_) return;
+  log_.warning("checkpoint {} is given up: the run ends", to_string(under_way_->save->manifest.name));
+  under_way_->save->given_up = true;
+  storage_.give_up();
+}
 
 int64_t Checkpoints::resume() {
   const bool leads = rank_.number() == 0;
@@ -44,7 +64,7 @@ int64_t Checkpoints::resume() {
 }
 
 void Checkpoints::claim() {
-  if (!is_on()) return;
+  if (!job_.checkpoint.is_on()) return;
   Json mine;
   if (rank_.number() == 0) {
     try {
@@ -63,30 +83,182 @@ void Checkpoints::claim() {
     claim.generation = told["generation"];
     claim.incarnation = told["incarnation"];
   }
-  saver_.emplace(storage_, assembly_, root_, claim, rank_.number(), job_.checkpoint.keep, log_);
+  saver_.emplace(storage_, root_, claim, rank_.number(), rank_.mesh().world_size(), job_.checkpoint.keep,
+                 log_);
+  schedule_.emplace(job_.checkpoint, interruptions_of(root_, claim.generation), now());
   stop_.emplace();
+  if (job_.checkpoint.async) background_.emplace("muster-save");
 }
 
-checkpoint::SaveOutcome Checkpoints::save(int64_t step) {
-  const bool leads = rank_.number() == 0;
-  const Clock& clock = rank_.executor().clock();
-  const double start = clock.seconds();
-  if (leads) log_.info("checkpoint of step {}: requested", step);
+Checkpoints::Due Checkpoints::look(int64_t step) {
+  if (!is_on()) return {};
+  Due due;
+  due.save = schedule_->is_due(step);
+  if (leads() && !wish_is_out_) wishes_ = schedule_->is_time(now());
+  collect();
+  const std::optional<Ballot> agreed = votes_.exchange(ballot());
+  wish_is_out_ |= wishes_;
+  if (agreed) {
+    read_stop(agreed->stop_signal);
+    due.stop_signal = static_cast<int>(agreed->stop_signal);
+    due.save |= agreed->save_now != 0 && !under_way_;
+    due.save |= due.stop_signal != 0;
+    advance(*agreed);
+  }
+  due.durable = std::exchange(news_, std::nullopt);
+  return due;
+}
+
+void Checkpoints::save(int64_t step) {
+  const double start = now();
+  job_.checkpoint.async ? save_beside(step) : save_at_once(step);
+  wishes_ = wish_is_out_ = false;
+  const std::optional<double> before = schedule_->adaptive_seconds(start);
+  schedule_->saved(start, now() - start);
+  // Said again where it has changed much.
+  const std::optional<double> after = schedule_->adaptive_seconds(now());
+  if (leads() && after && (!before || std::abs(*after / *before - 1) > 0.2))
+    log_.info("{}", schedule_->reason(now()));
+}
+
+void Checkpoints::save_at_once(int64_t step) {
+  const double start = now();
+  if (leads()) log_.info("checkpoint of step {}: requested", step);
   const checkpoint::SaveOutcome outcome =
-      saver_->save(state_, facts_of(job_, rank_.mesh().world_size(), step));
-  if (outcome.is_durable()) newest_step_ = step;
-  if (!leads) return outcome;
+      saver_->save(assembly_, state_, facts_of(job_, rank_.mesh().world_size(), step));
   if (outcome.is_durable())
-    log_.info("checkpoint {}: durable, {} in {}", to_string(outcome.name), format_bytes(outcome.bytes),
-              format_seconds(clock.seconds() - start));
-  else
+    acknowledge(outcome.name, outcome.bytes, now() - start);
+  else if (leads())
     log_.error("checkpoint {} was given up, and training goes on: {}", to_string(outcome.name),
                outcome.failure);
-  return outcome;
 }
 
-int Checkpoints::stop_signal() {
-  return stop_ ? static_cast<int>(assembly_.maximum(stop_->signal())) : 0;
+void Checkpoints::save_beside(int64_t step) {
+  if (under_way_) {
+    if (leads())
+      log_.warning("checkpoint of step {}: that of step {} is still being written, and training waits for it",
+                   step, under_way_->step);
+    finish();
+  }
+  background_->wait();  // a save that others gave up may still use the snapshot
+  if (leads()) log_.info("checkpoint of step {}: requested", step);
+  failure_ = {};
+  under_way_ = {++begun_, step, now(), saver_->begin(facts_of(job_, rank_.mesh().world_size(), step)),
+                false,    false};
+  try {
+    const bool is_first = snapshot_.bytes() == 0;
+    snapshot_.take(state_, rank_.number());
+    if (leads() && is_first)
+      log_.info("snapshots take {} of host memory on this rank", format_bytes(snapshot_.bytes()));
+  } catch (const std::exception&) {
+    failure_ = checkpoint::Failure::of_current_exception();
+    return;
+  }
+  in_background([this, save = under_way_->save, bytes = checkpoint::whole_bytes(state_)] {
+    if (leads()) saver_->make_folder(*save, bytes);
+    saver_->write_own(*save, snapshot_.state());
+  });
+}
+
+void Checkpoints::in_background(std::function<void()> body) {
+  background_->start([this, body = std::move(body)] {
+    try {
+      body();
+    } catch (const std::exception&) {
+      failure_ = checkpoint::Failure::of_current_exception();
+    }
+  });
+}
+
+// What the background has come to since the last look.
+void Checkpoints::collect() {
+  if (!under_way_) return;
+  const int64_t number = under_way_->number;
+  if (grace_is_over() && failed_ < number && durable_ < number) {
+    under_way_->save->given_up = true;
+    storage_.give_up();
+    failed_ = number;
+  }
+  if (background_->is_busy() || failed_ >= number) return;
+  if (!failure_.text.empty()) {
+    failed_ = number;
+  } else if (!under_way_->commits) {
+    written_ = number;
+  } else if (!under_way_->acknowledged) {
+    durable_ = number;
+    under_way_->acknowledged = true;
+    acknowledge(under_way_->save->manifest.name, committed_bytes_, now() - under_way_->requested_seconds);
+  }
+}
+
+Ballot Checkpoints::ballot() const {
+  return {.stop_signal = stop_->signal(),
+          .save_now = wishes_ && !wish_is_out_ ? 1 : 0,
+          .failed = failed_,
+          .behind = -written_,
+          .durable = durable_};
+}
+
+void Checkpoints::advance(const Ballot& agreed) {
+  if (!under_way_) return;
+  const int64_t number = under_way_->number;
+  if (agreed.durable >= number) {
+    newest_step_ = under_way_->step;
+    under_way_.reset();
+  } else if (agreed.failed >= number) {
+    give_up();
+  } else if (-agreed.behind >= number && leads() && !under_way_->commits) {
+    under_way_->commits = true;
+    in_background(
+        [this, save = under_way_->save] { committed_bytes_ = saver_->commit(*save, snapshot_.state()); });
+  }
+}
+
+void Checkpoints::acknowledge(const checkpoint::SetName& name, int64_t bytes, double seconds) {
+  newest_step_ = name.step;
+  schedule_->became_durable(seconds);
+  if (!leads()) return;
+  news_ = name.step;
+  log_.info("checkpoint {}: durable, {} in {}", to_string(name), format_bytes(bytes),
+            format_seconds(seconds));
+}
+
+// All ranks know that one failed. What this rank still writes ends by itself, and is removed with the rest.
+void Checkpoints::give_up() {
+  const UnderWay lost = *std::exchange(under_way_, std::nullopt);
+  lost.save->given_up = true;
+  checkpoint::Failure own;
+  if (grace_is_over())
+    own.text = fmt::format("the grace of {} s is over", job_.checkpoint.grace_seconds);
+  else if (!background_->is_busy())
+    own = failure_;
+  const std::string why = checkpoint::first_failure(assembly_, rank_.number(), own);
+  if (!leads()) return;
+  log_.error("checkpoint {} was given up, and training goes on: {}", to_string(lost.save->manifest.name),
+             why);
+  in_background([this, save = lost.save] { saver_->discard(*save); });
+}
+
+void Checkpoints::finish() {
+  if (!is_on()) return;
+  votes_.drain();
+  while (under_way_) {
+    collect();
+    const Ballot agreed = votes_.agree(ballot());
+    read_stop(agreed.stop_signal);
+    advance(agreed);
+    if (under_way_) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+}
+
+void Checkpoints::read_stop(int64_t signal) {
+  if (signal == 0 || stop_before_) return;
+  const double asked = stop_->signal() != 0 ? stop_->seconds() : now();
+  stop_before_ = asked + job_.checkpoint.grace_seconds;
+}
+
+bool Checkpoints::grace_is_over() const {
+  return stop_before_ && now() > *stop_before_;
 }
 
 }  // namespace muster::train

@@ -62,6 +62,7 @@ telemetry::RunSummary train(Rank& rank, const spec::Job& job, const data::Datase
   telemetry::StepRecord measured;
   std::string exit_reason = "finished";
   int stop_signal = 0;
+  double checkpoint_seconds = 0;  // that training stood still for a save after the step before
   std::optional<Reporter> reporter;
   if (options.folder) reporter.emplace(job, rank, options, steps_before, checkpoints.contract(), log);
   const double hardware_flops =
@@ -86,19 +87,31 @@ telemetry::RunSummary train(Rank& rank, const spec::Job& job, const data::Datase
       if (reporter)
         reporter->evaluation_done(step, *metrics.validation_loss, clock.seconds() - evaluation_start);
     }
+    const double look_start = clock.seconds();
+    Checkpoints::Due due = checkpoints.look(step);
+    if (step == job.training.steps) due.stop_signal = 0;
+    stop_signal = due.stop_signal;
+    metrics.checkpoint_requested = due.save;
+    metrics.checkpoint_durable = due.durable;
+    metrics.checkpoint_seconds = std::exchange(checkpoint_seconds, 0) + clock.seconds() - look_start;
+    // The step's line is there before a checkpoint of the step can be.
     if (reporter) reporter->step_done(metrics, hardware_flops);
 
-    if (step < job.training.steps) stop_signal = checkpoints.stop_signal();
-    if (checkpoints.is_due(step) || stop_signal != 0) {
+    if (due.save) {
       const double save_start = clock.seconds();
       if (options.observe) options.observe("save", step, 0);
       checkpoints.save(step);
-      if (reporter) reporter->checkpoint_done(clock.seconds() - save_start);
+      if (stop_signal != 0) checkpoints.finish();
+      checkpoint_seconds = clock.seconds() - save_start;
     }
+    if (reporter) reporter->checkpoint_done(clock.seconds() - look_start);
     if (stop_signal != 0) exit_reason = stop_reason(stop_signal, step, checkpoints.newest_step());
   }
 
   if (options.observe) options.observe("save", job.training.steps, 0);
+  const double finish_start = clock.seconds();
+  checkpoints.finish();
+  if (reporter) reporter->checkpoint_done(clock.seconds() - finish_start);
   telemetry::RunSummary summary;
   if (stop_signal == 0) reporter ? save_final_weights(rank, job, *options.folder) : hand_over_weights(rank);
   if (reporter) summary = reporter->finish(measured, exit_reason, stop_signal);

@@ -36,6 +36,9 @@ std::string nine_steps(const Folder& folder, int every) {
   return job;
 }
 
+// The save is over before the next step begins, so that what a kill after it loses is known.
+constexpr const char* kAtOnce = " --set checkpoint.async=false";
+
 Outcome train(const Folder& folder, const std::string& name, const std::string& more,
               const std::string& fault = "") {
   return muster("train " + more + " --run " + (folder / name).string(),
@@ -74,7 +77,7 @@ std::vector<std::string> checkpoints(const Folder& folder, const std::string& ru
 TEST(Resume, KilledAnywhereItEndsWithTheSameBits) {
   for (const char* procs : {"1", "2"}) {
     const Folder folder;
-    const std::string job = nine_steps(folder, 3) + " --procs " + procs;
+    const std::string job = nine_steps(folder, 3) + " --procs " + procs + kAtOnce;
     ASSERT_EQ(train(folder, "whole", job).status, 0);
     int number = 0;
     for (const char* fault : {"step=5,phase=forward,action=kill", "step=4,phase=backward,action=exit:9",
@@ -96,7 +99,7 @@ TEST(Resume, KilledAnywhereItEndsWithTheSameBits) {
 TEST(Resume, TensorLayoutsEndWithTheSameBits) {
   for (const char* layout : {"--procs 2 --set layout.tensor=2", "--procs 4 --set layout.tensor=2"}) {
     const Folder folder;
-    const std::string job = nine_steps(folder, 3) + " " + layout;
+    const std::string job = nine_steps(folder, 3) + " --set checkpoint.async=false " + layout;
     ASSERT_EQ(train(folder, "whole", job).status, 0);
     int number = 0;
     for (const char* fault : {"step=5,phase=backward,action=kill", "step=8,phase=reduce,action=kill",
@@ -175,11 +178,74 @@ TEST(Resume, AReplayRefusesAnotherLayout) {
   EXPECT_THAT(refused.err, HasSubstr("coverage-equivalent"));
 }
 
+// Every byte of the shards of a checkpoint, in the order of their ranks.
+std::string shards(const fs::path& folder) {
+  std::vector<fs::path> files;
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder))
+    if (entry.path().extension() == ".st") files.push_back(entry.path());
+  std::ranges::sort(files);
+  std::string bytes;
+  for (const fs::path& file : files) bytes += read_text(file);
+  return bytes;
+}
+
+// RELIABILITY scenario 27: the writer stands still for 2 s at its first fsync while the updates after 5 run.
+TEST(Resume, B027_ASlowSaveIsAllOfItsStep) {
+  const Folder folder;
+  const std::string job = nine_steps(folder, 5) + " --procs 2";
+  ASSERT_EQ(train(folder, "at_once", job + kAtOnce).status, 0);
+  const Outcome slow =
+      run("strace -f -o /dev/null -e trace=fsync -e inject=fsync:delay_enter=2000000:when=1 " +
+          std::string(BINARY_ROOT) + "/muster train " + job + " --run " + (folder / "beside").string());
+  ASSERT_EQ(slow.status, 0) << slow.err;
+  EXPECT_LT(slow.err.find("checkpoint of step 5: requested"), slow.err.find("step 7/9"));
+  EXPECT_LT(slow.err.find("step 7/9"), slow.err.find("checkpoint step-00000005.g1: durable")) << slow.err;
+  const std::string name = "step-00000005.g1";
+  EXPECT_EQ(shards(checkpoint(folder, "beside", name)), shards(checkpoint(folder, "at_once", name)));
+  const Json one = Json::parse(read_text(checkpoint(folder, "beside", name) / "MANIFEST.json"));
+  const Json other = Json::parse(read_text(checkpoint(folder, "at_once", name) / "MANIFEST.json"));
+  for (const char* key : {"step", "cursor", "learning_rate", "counters", "tensors"})
+    EXPECT_EQ(one[key], other[key]) << key;
+  const std::vector<Json> steps = read_metrics(folder / "beside");
+  EXPECT_EQ(steps[4]["checkpoint_requested"], true);
+  EXPECT_EQ(steps[5]["checkpoint_requested"], false);
+  expect_equal_runs(folder, "at_once", "beside");
+}
+
+// Killed at random moments, in the background's saves too: what the log called durable is there and verifies,
+// the run goes on from it or from a later one, and ends with the same bits.
+TEST(Resume, B028_WhatWasAcknowledgedIsThereAfterAnyKill) {
+  const Folder folder;
+  const std::string job = nine_steps(folder, 1) + " --procs 2";
+  ASSERT_EQ(train(folder, "whole", job).status, 0);
+  std::mt19937 random(11);
+  for (int number = 0; number < 10; ++number) {
+    const std::string name = "run" + std::to_string(number), path = (folder / name).string();
+    const Outcome killed =
+        run(fmt::format("timeout -s KILL {} {}/muster train {} --run {}",
+                        0.25 + 0.001 * static_cast<double>(random() % 350), BINARY_ROOT, job, path));
+    const size_t said = killed.err.rfind(": durable");
+    const std::string newest = said == std::string::npos ? "" : killed.err.substr(said - 16, 16);
+    if (!newest.empty()) {
+      const Outcome whole = muster("inspect " + checkpoint(folder, name, newest).string());
+      EXPECT_EQ(whole.status, 0) << newest << "\n" << whole.err << killed.err;
+    }
+    const Outcome resumed = train(folder, name, job + " --resume");
+    ASSERT_EQ(resumed.status, 0) << resumed.err;
+    const size_t from = resumed.err.find("resumed from ");
+    if (!newest.empty()) {
+      ASSERT_NE(from, std::string::npos) << newest << " was acknowledged\n" << resumed.err;
+      EXPECT_GE(resumed.err.substr(from + 13, 13), newest.substr(0, 13));
+    }
+    expect_equal_runs(folder, "whole", name);
+  }
+}
+
 // CASES B015, B017, B019: after a save at the end of an epoch (3) and after one inside the next (4).
 TEST(Resume, B015_B017_B019_RateSamplesAndEpochsGoOn) {
   for (int every : {3, 4}) {
     const Folder folder;
-    const std::string job = nine_steps(folder, every);
+    const std::string job = nine_steps(folder, every) + kAtOnce;
     ASSERT_EQ(train(folder, "whole", job).status, 0);
     const std::string dies = "rank=0,step=" + std::to_string(every + 1) + ",phase=backward,action=kill";
     EXPECT_NE(train(folder, "broken", job, dies).status, 0);
@@ -248,7 +314,7 @@ TEST(Resume, TheNewestKStay) {
 // B024 and B028 for a run: what is damaged is named, and what that costs; the one before it is taken.
 TEST(Resume, ADamagedCheckpointIsNamedAndThePreviousOneTaken) {
   const Folder folder;
-  const std::string job = nine_steps(folder, 2) + " --procs 2";
+  const std::string job = nine_steps(folder, 2) + " --procs 2" + kAtOnce;
   ASSERT_EQ(train(folder, "whole", job).status, 0);
   std::mt19937 random(3);
   for (int number = 0; number < 4; ++number) {

@@ -106,6 +106,43 @@ TEST(VerifyMore, TensorMessagesHaveAClosedForm) {
   }
 }
 
+// CASES B040 in a tensor group; backward sums each recomputed layer's attention output again.
+TEST(VerifyMore, Recomputation) {
+  for (const char* family : {"llama", "gpt2"}) {
+    const Folder folder;
+    const std::string job = small_job(folder, family) + " --set training.dropout=0.5";
+    expect_every_proof(job + " --set layout.recompute=every:2 --set numerics.compute=float64", 2);
+    expect_every_proof(
+        job + " --set layout.recompute=full --set layout.tensor=2 --set numerics.compute=float64", 4);
+    expect_every_proof(job + " --set layout.recompute=selective --set layout.tensor=2", 2);
+  }
+}
+
+TEST(VerifyMore, RecomputationRepeatsOneMessageALayer) {
+  const Folder folder;
+  const std::string job =
+      "rehearse " + small_job(folder, "llama") + " --world 2 --json --set layout.tensor=2";
+  const auto count = [&](const std::string& recompute) {
+    const Outcome outcome = muster(job + " --set layout.recompute=" + recompute);
+    EXPECT_EQ(outcome.status, 0) << outcome.err;
+    return Json::parse(outcome.out)["messages"][0]["count"].get<int64_t>();
+  };
+  constexpr int64_t kLayers = 3, kMicroBatches = 4;
+  EXPECT_EQ(count("full") - count("none"), kMicroBatches * kLayers);
+  EXPECT_EQ(count("every:2") - count("none"), kMicroBatches * 2);
+  EXPECT_EQ(count("selective"), count("none"));
+}
+
+TEST(VerifyMore, ABudgetThatIsTooSmallIsRefusedBeforeAnythingStarts) {
+  const Folder folder;
+  const std::string job = small_job(folder, "llama");
+  for (const char* verb : {"train", "rehearse", "verify"}) {
+    const Outcome outcome = muster(std::string(verb) + " " + job + " --set layout.recompute=budget:100");
+    EXPECT_EQ(outcome.status, 2) << verb << outcome.err;
+    EXPECT_NE(outcome.err.find("layout.recompute"), std::string::npos) << outcome.err;
+  }
+}
+
 TEST(VerifyMore, TiedBiasedAndDropout) {
   const Folder folder;
   const std::string job = small_job(folder, "llama");

@@ -59,6 +59,7 @@ class FaultyStorage : public Storage {
     const bool is_short = count("write") == Fault::short_write;
     return posix_.write(file, data, is_short ? (bytes + 1) / 2 : bytes);
   }
+  void start_writeback(int, int64_t, int64_t) override {}
   void sync(int file) override {
     count("fsync");
     unsynced_.erase(open_.at(file));

@@ -1,168 +1,179 @@
 #include "checkpoint/set/save.h"
 
 #include <algorithm>
-#include <set>
+#include <chrono>
+#include <thread>
 
 #include "base/error.h"
+#include "base/hash.h"
 #include "base/units.h"
 #include "checkpoint/set/catalog.h"
+#include "checkpoint/set/note.h"
 #include "checkpoint/set/shard.h"
 
 namespace muster::checkpoint {
 namespace {
 
-// A vote that failed: the text is the first rank's reason.
-struct Abandoned {
-  std::string why;
-};
-
 // Manifest, header and folders beside the tensors themselves.
 constexpr int64_t kRoomBesides = int64_t{1} << 20;
 
-Json to_json(const WrittenShard& shard) {
-  Manifest part;
-  part.files = {shard.file};
-  part.tensors = shard.tensors;
-  return to_json(part);
-}
-
 }  // namespace
 
-struct Saver::Attempt {
-  Manifest manifest;
-  std::string nonce;
-  fs::path folder;  // where it stands now
-  fs::path target;
-  std::string commit_text;
-};
-
-SaveOutcome Saver::save(const State& state, Manifest facts) {
-  Attempt attempt{std::move(facts), "", {}, {}, ""};
-  attempt.manifest.name.generation = claim_.generation;
-  attempt.manifest.incarnation = claim_.incarnation;
-  attempt.manifest.parent = claim_.parent;
-  attempt.target = root_ / to_string(attempt.manifest.name);
-  SaveOutcome outcome{attempt.manifest.name, 0, ""};
-  try {
-    const std::vector<Json> opened = vote([&] {
-      if (leads()) make_folder(attempt, state);
-      return Json{{"bytes", bytes_to_write(state, rank_)}, {"nonce", attempt.nonce}};
-    });
-    for (const Json& told : opened)
-      if (!told["nonce"].get<std::string>().empty()) attempt.nonce = told["nonce"];
-    attempt.folder = root_ / fmt::format(".tmp-{}.{}", to_string(attempt.manifest.name), attempt.nonce);
-    const std::vector<Json> written = vote([&] { return write_own(attempt, state); });
-    for (const Json& told : written)
-      if (!told.is_null()) outcome.bytes += told["bytes"].get<int64_t>();
-    vote([&] {
-      if (leads()) write_manifest(attempt, state, written);
-      return Json();
-    });
-    vote([&] {
-      if (leads()) commit(attempt);
-      return Json();
-    });
-  } catch (const Abandoned& abandoned) {
-    outcome.failure = abandoned.why;
-    if (leads()) discard(attempt);
+int64_t whole_bytes(const State& state) {
+  int64_t bytes = 0;
+  for (const StateTensor& tensor : state.tensors) {
+    int64_t elements = 1;
+    for (int64_t size : tensor.piece.shape()) elements *= size;
+    bytes += elements * static_cast<int64_t>(tensor.local.element_size());
   }
-  return outcome;
+  return bytes;
 }
 
-// Runs `body`, and tells all ranks what came of it. Peers that are lost are no vote: that stops the run.
-std::vector<Json> Saver::vote(const std::function<Json()>& body) {
-  Json mine = {{"rank", rank_}, {"error", nullptr}, {"fenced", false}, {"told", nullptr}};
-  try {
-    mine["told"] = body();
-  } catch (const WorldError& error) {
-    mine["error"] = error.what();
-    mine["fenced"] = error.kind() == WorldError::Kind::fenced;
-  } catch (const std::exception& error) {
-    mine["error"] = error.what();
-  }
-  std::vector<Json> told;
-  std::string failure;
-  for (const std::string& text : assembly_.gather(mine.dump())) {
-    const Json theirs = Json::parse(text);
-    if (theirs["fenced"]) throw WorldError(WorldError::Kind::fenced, theirs["error"].get<std::string>());
-    if (!theirs["error"].is_null() && failure.empty())
-      failure = fmt::format("rank {}: {}", theirs["rank"].get<int64_t>(), theirs["error"].get<std::string>());
-    told.push_back(theirs["told"]);
-  }
-  if (!failure.empty()) throw Abandoned{failure};
-  return told;
+std::shared_ptr<Save> Saver::begin(Manifest facts) {
+  auto save = std::make_shared<Save>();
+  save->manifest = std::move(facts);
+  save->manifest.name.generation = claim_.generation;
+  save->manifest.incarnation = claim_.incarnation;
+  save->manifest.parent = claim_.parent;
+  save->nonce = hash_text(hash64(claim_.incarnation, static_cast<uint64_t>(++begun_)));
+  save->folder = root_ / fmt::format(".tmp-{}.{}", to_string(save->manifest.name), save->nonce);
+  return save;
 }
 
-void Saver::make_folder(Attempt& attempt, const State& state) {
-  int64_t bytes = kRoomBesides;
-  for (const StateTensor& tensor : state.tensors) bytes += static_cast<int64_t>(tensor.local.nbytes());
+void Saver::make_folder(Save& save, int64_t bytes) {
   const int64_t room = storage_.free_bytes(root_);
-  if (room < bytes)
+  if (room < bytes + kRoomBesides)
     throw WorldError(WorldError::Kind::disk,
                      fmt::format("{}: {} are free, and the save takes {}", root_.string(), format_bytes(room),
                                  format_bytes(bytes)));
-  attempt.nonce = new_nonce();
-  attempt.folder = root_ / fmt::format(".tmp-{}.{}", to_string(attempt.manifest.name), attempt.nonce);
-  storage_.make_folder(attempt.folder);
+  storage_.make_folder(save.folder);
   storage_.sync_folder(root_);
 }
 
-Json Saver::write_own(const Attempt& attempt, const State& state) {
-  const bool owns =
-      std::ranges::any_of(state.tensors, [&](const StateTensor& t) { return t.writer == rank_; });
-  if (!owns) return {};
-  const std::string name = fmt::format("r{}.{}.st", rank_, attempt.nonce);
-  const WrittenShard shard = write_shard(storage_, attempt.folder, name, state, rank_);
-  storage_.sync_folder(attempt.folder);
-  return to_json(shard);
+void Saver::write_own(const Save& save, const State& state) {
+  using namespace std::chrono_literals;
+  // Asked for by its name: a folder's listing may be an old one on a network file system.
+  for (std::error_code none; !fs::exists(save.folder, none); std::this_thread::sleep_for(1ms))
+    if (save.given_up) throw WorldError(WorldError::Kind::disk, "the save was given up elsewhere");
+  Note note;
+  const bool owns = std::ranges::any_of(state.tensors, [&](auto& tensor) { return tensor.writer == rank_; });
+  if (owns) {
+    const std::string name = fmt::format("r{}.{}.st", rank_, save.nonce);
+    const WrittenShard shard = write_shard(storage_, save.folder, name, state, rank_);
+    note = {{shard.file}, shard.tensors};
+  }
+  write_note(storage_, save.folder, rank_, note);
+  storage_.sync_folder(save.folder);
 }
 
-void Saver::write_manifest(Attempt& attempt, const State& state, const std::vector<Json>& told) {
-  Manifest& manifest = attempt.manifest;
-  for (const Json& part : told)
-    if (!part.is_null()) add_part(manifest, read_manifest(part.dump(), "what a rank wrote"));
-  std::set<std::string_view> written;
-  for (const ManifestTensor& tensor : manifest.tensors) written.insert(tensor.name);
+int64_t Saver::commit(Save& save, const State& state) {
+  write_manifest(save, state);
+  const std::string text = checkpoint::to_json(save.manifest).dump(1) + "\n";
+  OutputFile file(storage_, save.folder / kManifest);
+  file.write_all(text);
+  file.finish();
+  for (int64_t rank = 0; rank < world_; ++rank) storage_.unlink(save.folder / note_name(rank));
+  storage_.sync_folder(save.folder);
+
+  check_not_fenced();
+  const SetName name = save.manifest.name;
+  const fs::path target = root_ / to_string(name);
+  storage_.rename(save.folder, target);
+  save.folder = target;
+  storage_.sync_folder(root_);
+  publish(storage_, target, kCommit, "." + std::string(kCommit) + "." + save.nonce, commit_text(name, text));
+  open_checkpoint(target);
+  try {
+    retain(storage_, root_, name, keep_, log_);
+  } catch (const std::exception& error) {
+    log_.warning("older checkpoints stay for now: {}", error.what());
+  }
+  return save.manifest.bytes();
+}
+
+void Saver::write_manifest(Save& save, const State& state) {
+  gather_notes(save);
+  Manifest& manifest = save.manifest;
   for (const StateTensor& tensor : state.tensors)
-    if (!written.contains(tensor.name))
+    if (std::ranges::find(manifest.tensors, tensor.name, &ManifestTensor::name) == manifest.tensors.end())
       throw WorldError(WorldError::Kind::mismatch, fmt::format("no rank wrote {}", tensor.name));
   for (const StateCounter& counter : state.counters) manifest.counters[counter.name] = counter.get();
   check_tiling(manifest, "this save");
-  const std::string text = checkpoint::to_json(manifest).dump(1) + "\n";
-  OutputFile file(storage_, attempt.folder / kManifest);
-  file.write_all(text);
-  file.finish();
-  storage_.sync_folder(attempt.folder);
-  attempt.commit_text = checkpoint::commit_text(manifest.name, text);
 }
 
-void Saver::commit(Attempt& attempt) {
+// The pieces of all ranks under one list of names.
+void Saver::gather_notes(Save& save) {
+  for (int64_t rank = 0; rank < world_; ++rank) {
+    Note note = read_note(save.folder, rank);
+    if (note.files.empty()) continue;
+    Manifest part;
+    part.files = std::move(note.files);
+    part.tensors = std::move(note.tensors);
+    add_part(save.manifest, std::move(part));
+  }
+}
+
+void Saver::check_not_fenced() const {
   const std::vector<Claim> claims = read_claims(root_, log_);
   if (!claims.empty() && claims.back().generation > claim_.generation)
     throw WorldError(WorldError::Kind::fenced,
                      fmt::format("generation {} of {} was taken over by generation {}: this process stops",
                                  claim_.generation, root_.string(), claims.back().generation));
-  storage_.rename(attempt.folder, attempt.target);
-  attempt.folder = attempt.target;
-  storage_.sync_folder(root_);
-  publish(storage_, attempt.folder, kCommit, "." + std::string(kCommit) + "." + attempt.nonce,
-          attempt.commit_text);
-  open_checkpoint(attempt.folder);
-  try {
-    retain(storage_, root_, attempt.manifest.name, keep_, log_);
-  } catch (const std::exception& error) {
-    log_.warning("older checkpoints stay for now: {}", error.what());
-  }
 }
 
-void Saver::discard(const Attempt& attempt) {
+void Saver::discard(const Save& save) {
   std::error_code ignored;
-  if (attempt.folder.empty() || !fs::exists(attempt.folder, ignored)) return;
+  if (!fs::exists(save.folder, ignored)) return;
   try {
-    remove_checkpoint(storage_, attempt.folder);
+    remove_checkpoint(storage_, save.folder);
   } catch (const std::exception& error) {
     log_.warning("what the save left stays for now: {}", error.what());
   }
+}
+
+SaveOutcome Saver::save(Assembly& assembly, const State& state, Manifest facts) {
+  const std::shared_ptr<Save> save = begin(std::move(facts));
+  SaveOutcome outcome{save->manifest.name, 0, ""};
+  const auto all_do = [&](const std::function<void()>& body) {
+    Failure own;
+    try {
+      if (outcome.is_durable()) body();
+    } catch (const std::exception&) {
+      own = Failure::of_current_exception();
+    }
+    if (outcome.is_durable()) outcome.failure = first_failure(assembly, rank_, own);
+  };
+  all_do([&] {
+    if (leads()) make_folder(*save, whole_bytes(state));
+  });
+  all_do([&] { write_own(*save, state); });
+  all_do([&] {
+    if (leads()) outcome.bytes = commit(*save, state);
+  });
+  if (!outcome.is_durable() && leads()) discard(*save);
+  return outcome;
+}
+
+Failure Failure::of_current_exception() {
+  try {
+    throw;
+  } catch (const WorldError& error) {
+    return {error.what(), error.kind() == WorldError::Kind::fenced};
+  } catch (const std::exception& error) {
+    return {error.what(), false};
+  }
+}
+
+std::string first_failure(Assembly& assembly, int64_t rank, const Failure& own) {
+  std::string first;
+  const Json mine = {{"rank", rank}, {"text", own.text}, {"fenced", own.is_fenced}};
+  for (const std::string& text : assembly.gather(mine.dump())) {
+    const Json theirs = Json::parse(text);
+    if (theirs["fenced"]) throw WorldError(WorldError::Kind::fenced, theirs["text"].get<std::string>());
+    if (first.empty() && !theirs["text"].get<std::string>().empty())
+      first = fmt::format("rank {}: {}", theirs["rank"].get<int64_t>(), theirs["text"].get<std::string>());
+  }
+  return first;
 }
 
 }  // namespace muster::checkpoint

@@ -64,7 +64,7 @@ class OneRank {
   // Goes on from `parent`, or from what was loaded.
   void claim(std::optional<SetName> parent = std::nullopt) {
     const Claim claim = claim_generation(storage_, root_, parent ? parent : parent_, kQuiet);
-    saver_.emplace(storage_, assembly_, root_, claim, 0, keep_, kQuiet);
+    saver_.emplace(storage_, root_, claim, 0, 1, keep_, kQuiet);
   }
   SaveOutcome save(int64_t step) {
     if (!saver_) claim();
@@ -73,7 +73,7 @@ class OneRank {
     Manifest facts;
     facts.name.step = step;
     facts.job = {{"training.seed", "1"}};
-    return saver_->save(values.state(), facts);
+    return saver_->save(assembly_, values.state(), facts);
   }
   // The step of the newest valid checkpoint, all of whose values are of that step; 0: none.
   int64_t load() {
@@ -167,7 +167,7 @@ TEST(CheckpointSet, EveryFailingCallGivesTheSaveUp) {
       failing.expect_next_start_works();
     }
     EXPECT_GT(at, 25);
-    EXPECT_EQ(given_up, fault == Fault::short_write ? 0 : 21);
+    EXPECT_EQ(given_up, fault == Fault::short_write ? 0 : 25);
   }
 }
 

@@ -8,57 +8,11 @@
 #include "base/error.h"
 #include "base/hash.h"
 #include "checkpoint/safetensors.h"
+#include "checkpoint/set/chunked_output.h"
 #include "checkpoint/tensor_io.h"
 
 namespace muster::checkpoint {
 namespace {
-
-// Gathers bytes into chunks; each full one is hashed and written.
-class ChunkedOutput {
- public:
-  ChunkedOutput(Storage& storage, const fs::path& path) : file_(storage, path) {
-    buffer_.reserve(static_cast<size_t>(kChunkBytes));
-  }
-
-  void write(std::string_view bytes) {
-    while (!bytes.empty()) {
-      const size_t part = std::min(bytes.size(), room());
-      buffer_.append(bytes.substr(0, part));
-      bytes.remove_prefix(part);
-      if (room() == 0) flush();
-    }
-  }
-  // A tensor's bytes, wherever it lives.
-  void write(const at::Tensor& bytes) {
-    for (int64_t at = 0; at < bytes.numel();) {
-      const int64_t part = std::min(bytes.numel() - at, static_cast<int64_t>(room()));
-      const size_t end = buffer_.size();
-      buffer_.resize(end + static_cast<size_t>(part));
-      at::from_blob(buffer_.data() + end, {part}, at::kByte).copy_(bytes.narrow(0, at, part));
-      at += part;
-      if (room() == 0) flush();
-    }
-  }
-  ManifestFile finish(const std::string& name) {
-    if (!buffer_.empty()) flush();
-    file_.finish();
-    return {name, bytes_, std::move(hashes_)};
-  }
-
- private:
-  size_t room() const { return static_cast<size_t>(kChunkBytes) - buffer_.size(); }
-  void flush() {
-    hashes_.push_back(hash64(buffer_));
-    file_.write_all(buffer_);
-    bytes_ += static_cast<int64_t>(buffer_.size());
-    buffer_.clear();
-  }
-
-  OutputFile file_;
-  std::string buffer_;
-  std::vector<uint64_t> hashes_;
-  int64_t bytes_ = 0;
-};
 
 TensorEntry entry_of(const StateTensor& tensor) {
   return {.name = tensor.name,
@@ -66,10 +20,6 @@ TensorEntry entry_of(const StateTensor& tensor) {
           .shape = tensor.piece.local_shape(),
           .begin = 0,
           .end = 0};
-}
-
-at::Tensor as_bytes(const at::Tensor& tensor) {
-  return tensor.detach().reshape({-1}).view(at::kByte);
 }
 
 }  // namespace
@@ -101,7 +51,7 @@ WrittenShard write_shard(Storage& storage, const fs::path& folder, const std::st
   WrittenShard shard;
   for (const TensorEntry& entry : entries) {
     const StateTensor& tensor = *by_name.at(entry.name);
-    if (tensor.local.numel() > 0) output.write(as_bytes(tensor.local));
+    if (tensor.local.numel() > 0) output.write(tensor.local);
     const ManifestPiece piece{0, static_cast<int64_t>(head.size()) + entry.begin, tensor.piece};
     shard.tensors.push_back({entry.name, entry.dtype, tensor.piece.shape(), {piece}});
   }

@@ -41,6 +41,7 @@ int PosixStorage::create(const fs::path& path) {
 }
 
 int64_t PosixStorage::write(int file, const void* data, int64_t bytes) {
+  check_wanted();
   ssize_t put;
   do put = ::write(file, data, static_cast<size_t>(bytes));
   while (put < 0 && errno == EINTR);
@@ -48,7 +49,13 @@ int64_t PosixStorage::write(int file, const void* data, int64_t bytes) {
   return put;
 }
 
+void PosixStorage::start_writeback(int file, int64_t offset, int64_t bytes) {
+  // It cannot lose an error: only a call that waits takes one.
+  ::sync_file_range(file, offset, bytes, SYNC_FILE_RANGE_WRITE);
+}
+
 void PosixStorage::sync(int file) {
+  check_wanted();
   if (::fsync(file) != 0) fail("fsync", name_of(file), errno);
 }
 
@@ -87,6 +94,10 @@ int64_t PosixStorage::free_bytes(const fs::path& folder) {
   return static_cast<int64_t>(status.f_bavail) * static_cast<int64_t>(status.f_frsize);
 }
 
+void PosixStorage::check_wanted() const {
+  if (gave_up_) throw WorldError(WorldError::Kind::disk, "the save is no longer wanted");
+}
+
 OutputFile::~OutputFile() {
   if (fd_ < 0) return;
   try {
@@ -101,11 +112,21 @@ void OutputFile::write_all(std::string_view bytes) {
     const int64_t put = storage_.write(fd_, bytes.data(), static_cast<int64_t>(bytes.size()));
     if (put <= 0) throw WorldError(WorldError::Kind::disk, "write: the disk takes no more bytes");
     bytes.remove_prefix(static_cast<size_t>(put));
+    written_ += put;
   }
+}
+
+void OutputFile::start_writeback() {
+  storage_.start_writeback(fd_, started_, written_ - started_);
+  started_ = written_;
 }
 
 void OutputFile::finish() {
   storage_.sync(fd_);
+  close();
+}
+
+void OutputFile::close() {
   storage_.close(std::exchange(fd_, -1));
 }
 

@@ -1,6 +1,8 @@
 // The calls through which a checkpoint reaches the disk, one function a system call, so that a test can fail
 // each of them and can forget what was not synced. Errors are WorldError(disk) that name call and path.
 #pragma once
+#include <atomic>
+
 #include "base/file.h"
 
 namespace muster::checkpoint {
@@ -14,6 +16,9 @@ class Storage {
   virtual int create(const fs::path& path) = 0;
   // May write less than asked; returns how much.
   virtual int64_t write(int file, const void* data, int64_t bytes) = 0;
+  // A hint that these bytes, already written, may go to the disk now: a sync that follows has less to wait
+  // for. Says nothing of them.
+  virtual void start_writeback(int file, int64_t offset, int64_t bytes) = 0;
   virtual void sync(int file) = 0;
   virtual void close(int file) = 0;
   // `to` must not be there.
@@ -30,6 +35,7 @@ class PosixStorage : public Storage {
   void make_folder(const fs::path& path) override;
   int create(const fs::path& path) override;
   int64_t write(int file, const void* data, int64_t bytes) override;
+  void start_writeback(int file, int64_t offset, int64_t bytes) override;
   void sync(int file) override;
   void close(int file) override;
   void rename(const fs::path& from, const fs::path& to) override;
@@ -37,6 +43,13 @@ class PosixStorage : public Storage {
   void remove_folder(const fs::path& path) override;
   void sync_folder(const fs::path& path) override;
   int64_t free_bytes(const fs::path& folder) override;
+
+  // From any thread: writes and syncs fail from now on, so that a save under way ends at its next call.
+  void give_up() { gave_up_ = true; }
+
+ private:
+  void check_wanted() const;
+  std::atomic<bool> gave_up_ = false;
 };
 
 // One file on its way to the disk. Any error makes it dead: it is never synced again and believed.
@@ -48,12 +61,17 @@ class OutputFile {
   OutputFile& operator=(const OutputFile&) = delete;
 
   void write_all(std::string_view bytes);
+  // What was written so far may go to the disk.
+  void start_writeback();
   // On the disk when it returns, but for its name: that is the folder's to sync.
   void finish();
+  // Without a sync: others see it, and a loss of power may take it.
+  void close();
 
  private:
   Storage& storage_;
   int fd_;
+  int64_t written_ = 0, started_ = 0;
 };
 
 // A small file under its final name, whole or not at all: written beside as `temporary`, synced, renamed, the

@@ -3,6 +3,7 @@
 #include "nn/ops/attention.h"
 #include "nn/ops/elementwise.h"
 #include "nn/ops/norm.h"
+#include "nn/recompute.h"
 #include "nn/tensor_group.h"
 
 namespace muster::nn {
@@ -26,14 +27,19 @@ class AttentionLayer {
   AttentionLayer(Parameters parameters, HeadShape heads, TensorGroup group)
       : p_(parameters), heads_(heads), group_(group) {}
 
-  // The residual stream after this layer. Keeps residual_NH and what else backward needs in `saved`; with
-  // `saved` null nothing is kept.
+  // The residual stream after this layer. Keeps what `keep` says in `saved`; with `saved` null nothing.
   at::Tensor forward(Executor& run, const at::Tensor& residual_NH, int64_t length, const RotaryTable& rotary,
-                     const Dropout& dropout, Saved* saved) const;
-  // d_NH, the gradient of the stream after the layer, becomes that of the stream before it. `saved` is used
-  // up.
+                     const Dropout& dropout, Keep keep, Saved* saved) const;
+  // Computes again what `saved` has not kept beside its residual_NH.
+  void restore(Executor& run, int64_t length, const RotaryTable& rotary, Saved& saved) const;
+  // The stream after this layer, from all that backward needs.
+  at::Tensor output(Executor& run, const Dropout& dropout, const Saved& saved) const;
+  // d_NH, the gradient of the stream after the layer, becomes that of the stream before it. `saved` is whole
+  // and is used up.
   void backward(Executor& run, at::Tensor d_NH, int64_t length, const RotaryTable& rotary,
                 const Dropout& dropout, Saved& saved) const;
+  // Of `rows` rows in sequences of `length`: the elements of a Saved, the FLOPs of restore().
+  KeepCosts costs(int64_t rows, int64_t length) const;
 
  private:
   Parameters p_;

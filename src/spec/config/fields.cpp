@@ -199,7 +199,11 @@ constexpr Field kFields[] = {
     {"layout", "expert", at<&Job::layout, &L::expert>, axis(1), "ranks",
      "Expert parallel size, carved out of data x context."},
     {"layout", "recompute", at<&Job::layout, &L::recompute>, any(), "",
-     "`none`, `selective`, `full`, `every:K` or `budget:SIZE`."},
+     "What backward computes again instead of keeping it: `none`; `selective`, the attention core; `full`, "
+     "every "
+     "layer from its input; `every:K`, layers 0, K, 2K, ... from theirs; `budget:SIZE`, as little as keeps "
+     "all "
+     "layers of a rank within so many bytes."},
     {"layout", "order", at<&Job::layout, &L::order>, one_of("tensor | context | data | pipeline"), "",
      "The mesh axes, innermost first."},
 
@@ -216,11 +220,22 @@ constexpr Field kFields[] = {
      "A named set of low-precision formats."},
 
     {"checkpoint", "every", at<&Job::checkpoint, &C::every>, at_least(0), "updates",
-     "Between checkpoints; 0: only the final weights. With it SIGTERM and SIGINT save before the run stops."},
+     "Between checkpoints. With this, `every_minutes` or `adaptive` SIGTERM and SIGINT save before the run "
+     "stops; without any of them there are only the final weights."},
+    {"checkpoint", "every_minutes", at<&Job::checkpoint, &C::every_minutes>, at_least(0), "minutes",
+     "Between checkpoints, by the clock of rank 0; 0: not by time."},
+    {"checkpoint", "adaptive", at<&Job::checkpoint, &C::adaptive>, any(), "",
+     "The interval that loses least, by what a checkpoint costs (measured) and how often the run is "
+     "interrupted (Daly 2006, equation 37)."},
+    {"checkpoint", "hours_between_interruptions", at<&Job::checkpoint, &C::hours_between_interruptions>,
+     at_least(0), "hours", "The mean that `adaptive` begins with; what the run sees is added to it."},
     {"checkpoint", "keep", at<&Job::checkpoint, &C::keep>, at_least(1), "",
      "Newest valid checkpoints that stay (docs/checkpoints.md)."},
     {"checkpoint", "async", at<&Job::checkpoint, &C::async>, any(), "",
-     "Training goes on while a snapshot is written."},
+     "Training goes on while a snapshot is written; it takes as much host memory as a rank writes."},
+    {"checkpoint", "grace_seconds", at<&Job::checkpoint, &C::grace_seconds>, at_least(0), "seconds",
+     "From SIGTERM or SIGINT to the end of the last save; one that is not durable by then is given up. "
+     "With `async`."},
     {"checkpoint", "contract", at<&Job::checkpoint, &C::contract>,
      one_of("deterministic-replay | coverage-equivalent"), "",
      "What a resumed run must promise: the same bits, on the same layout; or, on any layout, the same "

@@ -50,8 +50,17 @@ bool no_evaluation(const Job& job) {
   return job.training.evaluate_every == 0 && !is_given(job, "training.evaluate_every");
 }
 bool no_checkpoints(const Job& job) {
-  return job.checkpoint.every == 0 && !is_given(job, "checkpoint.every");
+  return !job.checkpoint.is_on() && !is_given(job, "checkpoint.every") &&
+         !is_given(job, "checkpoint.every_minutes") && !is_given(job, "checkpoint.adaptive");
 }
+bool no_async(const Job& job) {
+  return no_checkpoints(job) || !job.checkpoint.async;
+}
+bool not_adaptive(const Job& job) {
+  return !job.checkpoint.adaptive && !is_given(job, "checkpoint.adaptive");
+}
+
+constexpr const char* kNoCheckpoints = "neither checkpoint.every nor every_minutes nor adaptive is given";
 
 constexpr Idle kIdle[] = {
     {"optimizer.betas", not_adamw, "optimizer.name is not adamw, which has moments"},
@@ -72,9 +81,13 @@ constexpr Idle kIdle[] = {
     {"layout.chunks", one_stage, "layout.pipeline is 1", "1"},
     {"layout.replicate", no_shards, "layout.zero is 0, so nothing is sharded and every rank is a replica",
      "1"},
-    {"checkpoint.keep", no_checkpoints, "checkpoint.every is not given"},
-    {"checkpoint.async", no_checkpoints, "checkpoint.every is not given"},
-    {"checkpoint.contract", no_checkpoints, "checkpoint.every is not given"},
+    {"checkpoint.keep", no_checkpoints, kNoCheckpoints},
+    {"checkpoint.async", no_checkpoints, kNoCheckpoints},
+    {"checkpoint.contract", no_checkpoints, kNoCheckpoints},
+    {"checkpoint.grace_seconds", no_async,
+     "a save that stops the run anyway is not given up: checkpoint.every is not given, or checkpoint.async "
+     "is off"},
+    {"checkpoint.hours_between_interruptions", not_adaptive, "checkpoint.adaptive is not on", "0.0"},
     {"model.rope_theta", gpt2, "model.family is gpt2, which learns its positions"},
     {"model.rope_scaling", gpt2, "model.family is gpt2, which learns its positions",
      "{ rope_type = \"none\" }"},

@@ -89,10 +89,16 @@ struct NumericsConfig {
 };
 
 struct CheckpointConfig {
-  int64_t every = 0;  // steps; 0: only the final weights
+  int64_t every = 0;         // steps; 0: not by steps
+  double every_minutes = 0;  // 0: not by time
+  bool adaptive = false;     // the interval of least waste
+  double hours_between_interruptions = 0;
   int64_t keep = 2;
-  bool async = false;
+  bool async = true;
+  double grace_seconds = 30;
   std::string contract = "deterministic-replay";
+  // Without any of these there are only the final weights.
+  bool is_on() const { return every > 0 || every_minutes > 0 || adaptive; }
 };
 
 struct HardwareConfig {

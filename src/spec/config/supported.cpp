@@ -34,8 +34,6 @@ constexpr NotBuilt kNotBuilt[] = {
     {"layout.zero", [](const Job& j) { return j.layout.zero > 0; }, "sharded states", "use zero = 0"},
     {"layout.replicate", [](const Job& j) { return j.layout.replicate > 1; }, "replicas of shards",
      "leave it out"},
-    {"layout.recompute", [](const Job& j) { return j.layout.recompute != "none"; }, "recomputation",
-     "use recompute = \"none\""},
     {"numerics.compute", [](const Job& j) { return !is_plain(j.numerics.compute); }, "low precision",
      kOneFormat},
     {"numerics.parameters", [](const Job& j) { return mixed(j.numerics, j.numerics.parameters); },
@@ -48,8 +46,6 @@ constexpr NotBuilt kNotBuilt[] = {
      "use master = \"none\""},
     {"numerics.recipe", [](const Job& j) { return j.numerics.recipe != "none"; }, "recipes",
      "use recipe = \"none\""},
-    {"checkpoint.async", [](const Job& j) { return j.checkpoint.async; },
-     "a snapshot that is written while training goes on", "use async = false"},
 };
 
 }  // namespace

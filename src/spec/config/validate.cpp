@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "spec/config/recompute.h"
 #include "spec/config/rules.h"
 #include "spec/hardware/hardware.h"
 
@@ -54,6 +55,14 @@ void check_optimizer(Rules& rules) {
       {"optimizer.decay_steps", "optimizer.warmup_steps", "training.steps"},
       fmt::format("must fit in training.steps = {} after warmup_steps = {}", steps, optimizer.warmup_steps),
       "shorten the decay or lengthen the run");
+}
+
+void check_checkpoint(Rules& rules) {
+  const CheckpointConfig& checkpoint = rules.job().checkpoint;
+  rules.require(!checkpoint.adaptive || checkpoint.hours_between_interruptions > 0,
+                {"checkpoint.hours_between_interruptions", "checkpoint.adaptive"},
+                "must be given with checkpoint.adaptive",
+                "say what to begin with, e.g. 24; what the run sees is added to it");
 }
 
 void check_layout(Rules& rules) {
@@ -113,7 +122,9 @@ void check_rules(Rules& rules) {
   check_data(rules);
   check_vocabulary(rules);
   check_optimizer(rules);
+  check_checkpoint(rules);
   check_layout(rules);
+  rules.gather("layout.recompute", [&] { parse_recompute(rules.job().layout.recompute); });
   rules.gather("hardware.name", [&] { load_hardware(rules.job().hardware.name); });
   check_divisions(rules);
 }

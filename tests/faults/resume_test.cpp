@@ -99,7 +99,7 @@ TEST(Resume, KilledAnywhereItEndsWithTheSameBits) {
 TEST(Resume, TensorLayoutsEndWithTheSameBits) {
   for (const char* layout : {"--procs 2 --set layout.tensor=2", "--procs 4 --set layout.tensor=2"}) {
     const Folder folder;
-    const std::string job = nine_steps(folder, 3) + " --set checkpoint.async=false " + layout;
+    const std::string job = nine_steps(folder, 3) + " " + layout + kAtOnce;
     ASSERT_EQ(train(folder, "whole", job).status, 0);
     int number = 0;
     for (const char* fault : {"step=5,phase=backward,action=kill", "step=8,phase=reduce,action=kill",

@@ -4,7 +4,7 @@
 #   make test           build and run every test
 #   make demo           train a small model on a real book, in two processes, with a report
 #   make bench          side by side with PyTorch; installs it into a folder of its own
-#   make soak           the long runs
+#   make soak           the long tests: every call of a save, 200 kills, the fuzzers
 #   make format         rewrite the sources in the house style
 #
 # TORCH_ROOT=/path/to/torch uses that LibTorch; CORPUS=/path/to/text.txt trains the demo on your text.
@@ -42,7 +42,7 @@ demo: build
 bench: build
 	@bench/run.sh $(BUILD)
 
-soak: build
+soak: build-tests
 	@scripts/soak.sh $(BUILD)
 
 format: setup

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Trains bench/56m.toml with muster and with PyTorch, by turns; fails where muster misses a target.
-# usage: bench/run.sh BUILD [--rounds N] [--steps N]
+# usage: bench/run.sh BUILD [--suite data|tensor|shard|context] [--rounds N] [--steps N]
 # BENCH_PYTHON=/path/to/python uses a Python that has torch already.
 set -euo pipefail
 cd "$(dirname "$0")/.."

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """Runs muster and PyTorch by turns on one model and holds muster to its targets.
 
-Each round runs four trainings, one after another: both programs, in one process and in two. A ratio is
-formed within its round, so that a machine that slows down slows both sides; the median round counts.
+A suite names trainings, each a program, a number of processes and how they share the work. Each round runs
+all of them, one after another. A ratio is formed within its round, so that a machine that slows down slows
+both sides; the median round counts.
 """
 import argparse
 import array
@@ -46,20 +47,24 @@ def run(command):
     return done.stdout
 
 
-def pytorch(processes, steps):
+def pytorch(side, steps):
+    processes = side["processes"]
     launcher = [] if processes == 1 else ["-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={processes}"]
-    output = run([sys.executable, *launcher, ROOT / "bench/torch_peer.py", TOKENS, "--steps", steps])
+    output = run([sys.executable, *launcher, ROOT / "bench/torch_peer.py", TOKENS, "--steps", steps,
+                  "--layout", side.get("layout", "data")])
     return json.loads(output.splitlines()[-1])
 
 
-def muster(program, folder, processes, steps):
+def muster(side, steps, program, folder):
     shutil.rmtree(folder, ignore_errors=True)
-    run([program, "train", JOB, "--run", folder, "--procs", processes, "--set", f"training.steps={steps}"])
+    settings = [f"training.steps={steps}", *side.get("set", [])]
+    run([program, "train", JOB, "--run", folder, "--procs", side["processes"],
+         *(word for setting in settings for word in ("--set", setting))])
     lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
     summary = json.loads((folder / "summary.json").read_text())
     process = summary["process"]
     return {
-        "processes": processes,
+        "processes": side["processes"],
         "losses": [line["loss"] for line in lines],
         "step_seconds": [line["step_seconds"] for line in lines],
         "tokens_per_second": [line["tokens_per_second"] for line in lines[1:]],
@@ -68,13 +73,9 @@ def muster(program, folder, processes, steps):
     }
 
 
-def one_round(program, folder, steps):
-    return {
-        f"{name}{processes}": side(processes)
-        for processes in (1, 2)
-        for name, side in (("muster", lambda p: muster(program, folder / f"run{p}", p, steps)),
-                           ("pytorch", lambda p: pytorch(p, steps)))
-    }
+def one_round(sides, program, folder, steps):
+    return {name: muster(side, steps, program, folder / name) if side["program"] == "muster" else pytorch(side, steps)
+            for name, side in sides.items()}
 
 
 def speed(result):
@@ -88,72 +89,110 @@ def check_same_problem(sides):
         sys.exit(f"bench: the two programs do not train the same model: first losses {first}")
 
 
-def ratios_of(sides):
-    m1, m2, p1, p2 = (sides[name] for name in ("muster1", "muster2", "pytorch1", "pytorch2"))
-    return {
-        "speed, one process": speed(m1) / speed(p1),
-        "speed, two processes": speed(m2) / speed(p2),
-        "two against twice one": speed(m2) / (2 * speed(m1)),
-        "memory, one process": m1["peak_bytes_above_libraries"] / p1["peak_bytes_above_libraries"],
-        "memory, two processes": m2["peak_bytes_above_libraries"] / p2["peak_bytes_above_libraries"],
-        "seconds to first step": max(m["start_to_first_step_seconds"] for m in (m1, m2)),
-    }
+def ours(processes, *settings):
+    return {"program": "muster", "processes": processes, "set": settings}
 
 
-TARGETS = {
-    "speed, one process": (">=", 1.10),
-    "speed, two processes": (">=", 1.10),
-    "two against twice one": (">=", 0.95),
-    "memory, one process": ("<=", 0.75),
-    "memory, two processes": ("<=", 0.75),
-    "seconds to first step": ("<", 2.0),
+def theirs(processes, layout="data"):
+    return {"program": "pytorch", "processes": processes, "layout": layout}
+
+
+def faster(mine, other, times=1):
+    return lambda sides: speed(sides[mine]) / (times * speed(sides[other]))
+
+
+def smaller(mine, other):
+    peak = "peak_bytes_above_libraries"
+    return lambda sides: sides[mine][peak] / sides[other][peak]
+
+
+def first_step(*names):
+    return lambda sides: max(sides[name]["start_to_first_step_seconds"] for name in names)
+
+
+# A suite: its trainings, and what must hold between them.
+SUITES = {
+    "data": (
+        {"muster1": ours(1), "pytorch1": theirs(1), "muster2": ours(2), "pytorch2": theirs(2)},
+        {"speed, one process": (faster("muster1", "pytorch1"), ">=", 1.10),
+         "speed, two processes": (faster("muster2", "pytorch2"), ">=", 1.10),
+         "two against twice one": (faster("muster2", "muster1", 2), ">=", 0.95),
+         "memory, one process": (smaller("muster1", "pytorch1"), "<=", 0.75),
+         "memory, two processes": (smaller("muster2", "pytorch2"), "<=", 0.75),
+         "seconds to first step": (first_step("muster1", "muster2"), "<", 2.0)}),
+    "tensor": (
+        {"muster1": ours(1), "tensor": ours(2, "layout.tensor=2"), "dtensor": theirs(2, "tensor"),
+         "sequence": ours(2, "layout.tensor=2", "layout.sequence_parallel=true"),
+         "dsequence": theirs(2, "sequence")},
+        {"speed, tensor": (faster("tensor", "dtensor"), ">=", 1.20),
+         "speed, sequence": (faster("sequence", "dsequence"), ">=", 1.20),
+         "tensor against twice one": (faster("tensor", "muster1", 2), ">=", 0.70),
+         "memory, tensor": (smaller("tensor", "dtensor"), "<=", 0.85),
+         "memory, sequence": (smaller("sequence", "dsequence"), "<=", 0.85)}),
+    "shard": (
+        {"muster1": ours(1), "zero3": ours(2, "layout.zero=3"), "fsdp": theirs(2, "shard"),
+         "zero1": ours(2, "layout.zero=1"), "zero2": ours(2, "layout.zero=2"), "ddp": theirs(2)},
+        {"speed, ZeRO 3 and FSDP2": (faster("zero3", "fsdp"), ">=", 1.30),
+         "memory, ZeRO 3 and FSDP2": (smaller("zero3", "fsdp"), "<=", 0.70),
+         "ZeRO 3 against twice one": (faster("zero3", "muster1", 2), ">=", 0.74),
+         "speed, ZeRO 1 and DDP": (faster("zero1", "ddp"), ">=", 1.10),
+         "speed, ZeRO 2 and DDP": (faster("zero2", "ddp"), ">=", 1.10)}),
+    "context": (
+        {"muster1": ours(1), "ring": ours(2, "layout.context=2"),
+         "muster1 long": ours(1, "data.sequence_length=4096", "training.global_batch_size=1"),
+         "ring long": ours(2, "layout.context=2", "data.sequence_length=4096", "training.global_batch_size=1")},
+        {"ring against twice one, 512": (faster("ring", "muster1", 2), ">=", 0.88),
+         "ring against twice one, 4096": (faster("ring long", "muster1 long", 2), ">=", 0.95)}),
 }
 HOLDS = {">=": lambda x, y: x >= y, "<=": lambda x, y: x <= y, "<": lambda x, y: x < y}
 
 
-def verdicts(rounds):
-    per_round = [ratios_of(sides) for sides in rounds]
-    for name, (relation, target) in TARGETS.items():
-        values = [ratios[name] for ratios in per_round]
+def verdicts(targets, rounds):
+    for name, (ratio, relation, target) in targets.items():
+        values = [ratio(sides) for sides in rounds]
         yield {"name": name, "median": median(values), "rounds": values, "relation": relation, "target": target,
                "passed": HOLDS[relation](median(values), target)}
 
 
 def print_sides(rounds):
-    print(f"\n{'':10}{'processes':>10}{'tokens/s':>12}{'peak MiB':>12}{'to step 1, s':>14}")
-    for processes in (1, 2):
-        for name in ("muster", "pytorch"):
-            sides = [sides[f"{name}{processes}"] for sides in rounds]
-            peak = median(s["peak_bytes_above_libraries"] for s in sides) / 2**20
-            start = median(s["start_to_first_step_seconds"] for s in sides)
-            print(f"{name:10}{processes:>10}{median(map(speed, sides)):>12.1f}{peak:>12.0f}{start:>14.2f}")
+    width = max(map(len, rounds[0]))
+    print(f"\n{'':{width}}{'processes':>11}{'tokens/s':>12}{'peak MiB':>12}{'to step 1, s':>14}")
+    for name in rounds[0]:
+        sides = [sides[name] for sides in rounds]
+        peak = median(s["peak_bytes_above_libraries"] for s in sides) / 2**20
+        start = median(s["start_to_first_step_seconds"] for s in sides)
+        print(f"{name:{width}}{sides[0]['processes']:>11}{median(map(speed, sides)):>12.1f}{peak:>12.0f}{start:>14.2f}")
 
 
 def print_verdicts(found):
-    print(f"\n{'':24}{'median':>8}  {'rounds':24}{'target':>8}")
+    width = max(len(v["name"]) for v in found)
+    print(f"\n{'':{width}}{'median':>8}  {'rounds':24}{'target':>8}")
     for v in found:
         values = " ".join(f"{value:.3f}" for value in v["rounds"])
         word = "ok" if v["passed"] else "MISSED"
-        print(f"{v['name']:24}{v['median']:>8.3f}  {values:24}{v['relation']:>3} {v['target']:.2f}  {word}")
+        print(f"{v['name']:{width}}{v['median']:>8.3f}  {values:24}{v['relation']:>3} {v['target']:.2f}  {word}")
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("build", type=pathlib.Path)
+    parser.add_argument("--suite", choices=SUITES, default="data")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--steps", type=int, default=4, help="of each training; the first is not timed")
     arguments = parser.parse_args()
     program, folder = arguments.build.resolve() / "muster", arguments.build.resolve() / "bench"
+    trainings, targets = SUITES[arguments.suite]
     write_tokens()
     load_before = os.getloadavg()[0]
-    print(f"bench: {arguments.rounds} rounds of four trainings, some 3 minutes each; load before {load_before:.2f}")
+    print(f"bench: {arguments.rounds} rounds of {len(trainings)} trainings, some 45 seconds each; load before {load_before:.2f}")
     rounds = []
     for number in range(arguments.rounds):
-        rounds.append(one_round(program, folder, arguments.steps))
+        rounds.append(one_round(trainings, program, folder, arguments.steps))
         check_same_problem(rounds[-1])
         print(f"round {number + 1}: " + ", ".join(f"{k} {speed(s):.1f} tokens/s" for k, s in rounds[-1].items()), flush=True)
-    found = list(verdicts(rounds))
-    results = folder / "results.json"
+    found = list(verdicts(targets, rounds))
+    results = folder / f"{arguments.suite}.json"
+    folder.mkdir(parents=True, exist_ok=True)
     results.write_text(json.dumps({"load_before": load_before, "rounds": rounds, "verdicts": found}, indent=1))
     print_sides(rounds)
     print_verdicts(found)

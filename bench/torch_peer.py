@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 """PyTorch's side of the comparison: the model of bench/56m.toml, trained as its users train it.
 
-One process runs an eager loop; under torchrun it is DistributedDataParallel over Gloo. Both do what
-`muster train bench/56m.toml` does: fp32, eight micro-batches of one sequence a step, gradients clipped
-to norm 1, AdamW. Prints one JSON object, from rank 0.
+One process runs an eager loop; under torchrun --layout says how the processes share the work, over Gloo:
+DistributedDataParallel, DTensor's tensor parallelism (without and with sequence parallelism, loss over the
+split vocabulary), or FSDP2. All do what `muster train bench/56m.toml` does: fp32, eight micro-batches of one
+sequence a step, gradients clipped to norm 1, AdamW. Prints one JSON object, from rank 0.
 """
 import argparse
 import contextlib
@@ -15,6 +16,11 @@ import torch
 import torch.distributed as dist
 import torch.nn.functional as F
 from torch import nn
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import fully_shard
+from torch.distributed.tensor import DTensor, Replicate, Shard
+from torch.distributed.tensor.parallel import (ColwiseParallel, PrepareModuleInput, RowwiseParallel,
+                                               SequenceParallel, loss_parallel, parallelize_module)
 from torch.nn.parallel import DistributedDataParallel
 from torch.profiler import ProfilerActivity, profile
 
@@ -110,6 +116,45 @@ class Llama(nn.Module):
         return F.cross_entropy(logits.view(-1, VOCABULARY), targets.view(-1))
 
 
+def share_layers(model, sequence):
+    """Megatron's split by DTensor. With `sequence`, norms and the residual stream are sharded along it."""
+    mesh = init_device_mesh("cpu", (dist.get_world_size(),))
+    stream = Shard(1) if sequence else Replicate()
+    split = {"use_local_output": False}
+    outer = {"embed_tokens": RowwiseParallel(input_layouts=Replicate(), output_layouts=stream),
+             "lm_head": ColwiseParallel(input_layouts=stream, output_layouts=Shard(-1), **split)}
+    inner = {"attention.q_proj": ColwiseParallel(), "attention.k_proj": ColwiseParallel(),
+             "attention.v_proj": ColwiseParallel(), "attention.o_proj": RowwiseParallel(output_layouts=stream),
+             "mlp.gate_proj": ColwiseParallel(), "mlp.up_proj": ColwiseParallel(),
+             "mlp.down_proj": RowwiseParallel(output_layouts=stream)}
+    if sequence:
+        outer["norm"] = SequenceParallel()
+        inner |= {"input_norm": SequenceParallel(), "post_attention_norm": SequenceParallel(),
+                  "attention": PrepareModuleInput(input_layouts=(Shard(1), None, None),
+                                                  desired_input_layouts=(Replicate(), None, None)),
+                  "mlp": PrepareModuleInput(input_layouts=(Shard(1),), desired_input_layouts=(Replicate(),))}
+    parallelize_module(model, mesh, outer)
+    for layer in model.layers:
+        parallelize_module(layer, mesh, inner)
+
+
+def shard_states(model):
+    for layer in model.layers:
+        fully_shard(layer)
+    fully_shard(model)
+
+
+def clip(parameters, most):
+    """clip_grad_norm_, which does not take DTensors and tensors together."""
+    split = [p for p in parameters if isinstance(p, DTensor)]
+    whole = [p for p in parameters if not isinstance(p, DTensor)]
+    norms = [nn.utils.get_total_norm([p.grad for p in some]) for some in (split, whole) if some]
+    total = torch.stack([n.full_tensor() if isinstance(n, DTensor) else n for n in norms]).norm()
+    for some in (split, whole):
+        if some:
+            nn.utils.clip_grads_with_norm_(some, most, total)
+
+
 def adamw(model, implementation):
     decayed = [p for p in model.parameters() if p.dim() == 2]
     others = [p for p in model.parameters() if p.dim() != 2]
@@ -125,11 +170,21 @@ class Trainer:
         # Two bytes an id; held as int16 because torch has no arithmetic on uint16, and ids stay under 2^15.
         self.ids = torch.from_file(arguments.tokens, size=os.path.getsize(arguments.tokens) // 2, dtype=torch.int16)
         torch.manual_seed(1)
+        self.has_own_samples = True
         self.model = Llama()
         if self.world > 1:
             dist.init_process_group("gloo")
-            self.model = DistributedDataParallel(self.model, gradient_as_bucket_view=True)
+            self.share(arguments.layout)
         self.optimizer = adamw(self.model, arguments.adamw)
+
+    def share(self, layout):
+        if layout == "data":
+            self.model = DistributedDataParallel(self.model, gradient_as_bucket_view=True)
+        elif layout == "shard":
+            shard_states(self.model)
+        else:
+            share_layers(self.model, layout == "sequence")
+            self.has_own_samples = False
 
     def sample(self, step, index):
         windows = (len(self.ids) - 1) // SEQUENCE
@@ -138,23 +193,29 @@ class Trainer:
         return window[:, :-1], window[:, 1:]
 
     def backward(self, step, micro_batch, micro_batches):
-        """The loss of one micro-batch; gradients travel with the last one only."""
-        last = micro_batch == micro_batches - 1
-        quiet = contextlib.nullcontext() if self.world == 1 or last else self.model.no_sync()
+        """The loss of one micro-batch; under DistributedDataParallel gradients travel with the last one only."""
+        quiet = contextlib.nullcontext()
+        if not self.has_own_samples:
+            quiet = loss_parallel()
+        elif isinstance(self.model, DistributedDataParallel) and micro_batch < micro_batches - 1:
+            quiet = self.model.no_sync()
+        first = self.rank * micro_batches if self.has_own_samples else 0
         with quiet:
-            loss = self.model(*self.sample(step, self.rank * micro_batches + micro_batch)) / micro_batches
+            loss = self.model(*self.sample(step, first + micro_batch)) / micro_batches
             loss.backward()
-        return loss.detach()
+        loss = loss.detach()
+        return loss.full_tensor() if isinstance(loss, DTensor) else loss
 
     def step(self, number):
-        micro_batches = GLOBAL_BATCH // self.world
+        readers = self.world if self.has_own_samples else 1
+        micro_batches = GLOBAL_BATCH // readers
         loss = sum(self.backward(number, m, micro_batches) for m in range(micro_batches))
-        nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
+        clip(list(self.model.parameters()), 1.0)
         self.optimizer.step()
         self.optimizer.zero_grad()
-        if self.world > 1:
+        if readers > 1:
             dist.all_reduce(loss)
-        return loss.item() / self.world
+        return loss.item() / readers
 
 
 def touch_libraries():
@@ -175,6 +236,7 @@ def read_arguments():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("tokens", help="flat file of little-endian 16-bit ids")
     parser.add_argument("--steps", type=int, default=4, help="the first one warms up and is not timed")
+    parser.add_argument("--layout", default="data", choices=["data", "tensor", "sequence", "shard"])
     parser.add_argument("--adamw", default="fused", choices=["default", "foreach", "fused"])
     parser.add_argument("--profile", action="store_true", help="one more step: the share of time in matmuls")
     return parser.parse_args()

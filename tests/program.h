@@ -51,6 +51,11 @@ inline Outcome muster(const std::string& arguments, const std::string& before = 
   return run(before + " " + std::string(BINARY_ROOT) + "/muster " + arguments);
 }
 
+// Whether `make soak` runs the test: then it tries all that it can.
+inline bool is_soak() {
+  return std::getenv("MUSTER_SOAK") != nullptr;
+}
+
 inline std::string reference(const std::string& name) {
   const fs::path path = fs::path(SOURCE_ROOT) / ".." / "shared" / "reference" / name;
   if (!fs::exists(path))

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "comm/gather_in_place.h"
 #include "comm/pending.h"
 #include "comm/state.h"
 #include "device/ledger.h"
@@ -123,8 +124,14 @@ Pending Communicator::all_gather(at::Tensor out, at::Tensor in, Site site) {
     out.view({-1}).copy_(in.view({-1}));
     return {};
   }
-  return state_->issue(call_over("all_gather", "", out, site),
-                       [&](c10d::Backend& backend) { return backend.all_gather_single(out, in); });
+  Pending pending = state_->issue(call_over("all_gather", "", out, site), [&](c10d::Backend& backend) {
+    at::Tensor to = borrowed(out), from = borrowed(in);
+    if (backend.getBackendName() == "gloo") return gather_in_place(backend, to, from);
+    return backend.all_gather_single(to, from);
+  });
+  pending.keep(std::move(out));
+  pending.keep(std::move(in));
+  return pending;
 }
 
 // Gloo's own is a clone and an all-reduce: twice the bytes on the wire, and summed in no stated order.
@@ -141,10 +148,10 @@ Pending Communicator::reduce_scatter(at::Tensor out, at::Tensor in, Site site) {
     device::CategoryGuard guard(device::Category::communication);
     parts = at::empty({size(), out.numel()}, in.options().requires_grad(false));
   }
-  return state_->issue(
+  Pending pending = state_->issue(
       call_over("reduce_scatter", "", in, site),
       [&](c10d::Backend& backend) {
-        at::Tensor to = parts.view({-1}), from = in.view({-1});
+        at::Tensor to = borrowed(parts.view({-1})), from = borrowed(in.view({-1}));
         // The backend moves the vectors out.
         std::vector<int64_t> to_counts, from_counts;
         return backend.all_to_all_single(to, from, to_counts, from_counts);
@@ -153,6 +160,9 @@ Pending Communicator::reduce_scatter(at::Tensor out, at::Tensor in, Site site) {
         device::CategoryGuard guard(device::Category::communication);
         sum_rows(flat_out, parts);
       });
+  pending.keep(parts);
+  pending.keep(std::move(in));
+  return pending;
 }
 
 Pending Communicator::all_to_all(at::Tensor out, at::Tensor in, std::vector<int64_t> out_counts,
@@ -169,9 +179,13 @@ Pending Communicator::all_to_all(at::Tensor out, at::Tensor in, std::vector<int6
   call.tensor = c10::toString(in.scalar_type());  // sizes differ by rank; the counts are compared instead
   call.out_counts = out_counts;
   call.in_counts = in_counts;
-  return state_->issue(std::move(call), [&](c10d::Backend& backend) {
-    return backend.all_to_all_single(out, in, out_counts, in_counts);
+  Pending pending = state_->issue(std::move(call), [&](c10d::Backend& backend) {
+    at::Tensor to = borrowed(out), from = borrowed(in);
+    return backend.all_to_all_single(to, from, out_counts, in_counts);
   });
+  pending.keep(std::move(out));
+  pending.keep(std::move(in));
+  return pending;
 }
 
 Pending Communicator::broadcast(at::Tensor tensor, int64_t root, Site site) {

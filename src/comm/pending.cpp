@@ -23,8 +23,10 @@ MessageLine::MessageLine(std::shared_ptr<MessageLog> log, const Group& group, co
 
 void MessageLine::watch(c10d::Work& work, bool point_to_point) {
   if (!record_ || !timed_ || point_to_point) return;
+  const auto future = work.getFuture();
+  if (!future) return;
   done_at_ = std::make_shared<std::atomic<double>>(0);
-  work.getFuture()->addCallback([done_at = done_at_](c10::ivalue::Future&) { *done_at = Clock().seconds(); });
+  future->addCallback([done_at = done_at_](c10::ivalue::Future&) { *done_at = Clock().seconds(); });
 }
 
 void MessageLine::waited(double seconds) {
@@ -64,15 +66,15 @@ void Pending::wait() {
   if (state_->finish) state_->finish();
   state_->finish = nullptr;
   state_->work.reset();
-  state_->lent = at::Tensor();
+  state_->lent.clear();
 }
 
 void Pending::keep(at::Tensor borrowed) {
-  if (state_) state_->lent = std::move(borrowed);
+  if (state_) state_->lent.push_back(std::move(borrowed));
 }
 
 Pending::State::~State() {
-  if (waited || !work || !lent.defined()) return;
+  if (waited || !work || lent.empty()) return;
   if (const auto future = work->getFuture())
     future->addCallback([kept = std::move(lent)](c10::ivalue::Future&) {});
 }

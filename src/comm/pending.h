@@ -36,7 +36,7 @@ struct Pending::State {
   std::function<void()> finish;
   MessageLine line;
   bool waited = false;
-  at::Tensor lent;
+  std::vector<at::Tensor> lent;
   // Never waited for: an error is under way, and the backend may still be writing.
   ~State();
 };

@@ -67,16 +67,18 @@ void ParameterStore::make_views(const spec::Mesh& mesh) {
 void ParameterStore::make_segments(const spec::Mesh& mesh) {
   const auto& rows = table_->rows();
   const auto is_split = [&](size_t row) { return spec::is_split(rows[row], mesh, spec::Axis::tensor); };
+  const auto copies = [&](size_t row) { return spec::copies(rows[row], mesh, spec::Axis::tensor); };
   for (size_t first = 0; first < rows.size();) {
     size_t last = first;
     int64_t elements = 0;
     while (last < rows.size() && rows[last].unit == rows[first].unit &&
-           rows[last].is_matrix == rows[first].is_matrix && is_split(last) == is_split(first))
+           rows[last].is_matrix == rows[first].is_matrix && is_split(last) == is_split(first) &&
+           copies(last) == copies(first))
       elements += views_[last++].value.numel();
     const auto unit = static_cast<size_t>(rows[first].unit);
     segments_.push_back({unit_values_[unit].narrow(0, offsets_[first], elements),
                          unit_gradients_[unit].narrow(0, offsets_[first], elements), rows[first].is_matrix,
-                         is_split(first)});
+                         is_split(first), copies(first)});
     first = last;
   }
 }

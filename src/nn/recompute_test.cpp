@@ -92,7 +92,7 @@ int64_t kept_by_layers(const spec::ModelSpec& model, const Case& c) {
   device::Ledger& ledger = device::ledger(at::kMeta);
   const int64_t before = ledger.live(Category::activations);
   const Transformer::Saved saved = rig.transformer.forward(rig.run, batch, loss);
-  auto last = static_cast<int64_t>(saved.residual_NH.nbytes() + saved.dnormed_NH.nbytes() +
+  auto last = static_cast<int64_t>(saved.residual_MH.nbytes() + saved.dnormed_MH.nbytes() +
                                    saved.norm.rstd_N.nbytes());
   if (saved.norm.mean_N.defined()) last += static_cast<int64_t>(saved.norm.mean_N.nbytes());
   return ledger.live(Category::activations) - before - last;

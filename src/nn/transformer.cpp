@@ -1,9 +1,10 @@
 #include "nn/transformer.h"
 
+#include <algorithm>
+
 #include "base/error.h"
 #include "nn/ops/embedding.h"
 #include "nn/ops/linear.h"
-#include "nn/ops/loss.h"
 
 namespace muster::nn {
 namespace {
@@ -25,24 +26,32 @@ Norm norm_of(ParameterStore& p, int64_t unit, const spec::ModelSpec& model, int6
 
 AttentionLayer::Parameters attention_parameters(ParameterStore& p, int64_t unit,
                                                 const spec::ModelSpec& model) {
-  AttentionLayer::Parameters parameters{norm_of(p, unit, model, 0)};
-  parameters.qkv = p.weight(unit, {Role::query, Role::key, Role::value});
-  parameters.qkv_bias = p.weight(unit, {Role::query_bias, Role::key_bias, Role::value_bias});
-  if (!parameters.qkv) parameters.qkv = p.weight(unit, {Role::query_key_value});
-  if (!parameters.qkv_bias) parameters.qkv_bias = p.weight(unit, {Role::query_key_value_bias});
+  AttentionLayer::Parameters parameters{{norm_of(p, unit, model, 0)}};
+  NormedLinear& qkv = parameters.qkv;
+  qkv.weight = p.weight(unit, {Role::query, Role::key, Role::value});
+  qkv.bias = p.weight(unit, {Role::query_bias, Role::key_bias, Role::value_bias});
+  if (!qkv.weight) qkv.weight = p.weight(unit, {Role::query_key_value});
+  if (!qkv.bias) qkv.bias = p.weight(unit, {Role::query_key_value_bias});
   parameters.out = p.weight(unit, {Role::attention_output});
   parameters.out_bias = p.weight(unit, {Role::attention_output_bias});
   return parameters;
 }
 
 MlpLayer::Parameters mlp_parameters(ParameterStore& p, int64_t unit, const spec::ModelSpec& model) {
-  MlpLayer::Parameters parameters{norm_of(p, unit, model, 1)};
-  parameters.up = p.weight(unit, {Role::gate, Role::up});
-  if (!parameters.up) parameters.up = p.weight(unit, {Role::up});
-  parameters.up_bias = p.weight(unit, {Role::up_bias});
+  MlpLayer::Parameters parameters{{norm_of(p, unit, model, 1)}};
+  NormedLinear& up = parameters.up;
+  up.weight = p.weight(unit, {Role::gate, Role::up});
+  if (!up.weight) up.weight = p.weight(unit, {Role::up});
+  up.bias = p.weight(unit, {Role::up_bias});
   parameters.down = p.weight(unit, {Role::down});
   parameters.down_bias = p.weight(unit, {Role::down_bias});
   return parameters;
+}
+
+// Ranks have equal numbers of rows; the last ones may have fewer ids.
+VocabularyPart part_of_vocabulary(int64_t vocabulary, int64_t rows_here, int64_t rank) {
+  const int64_t first_id = rank * rows_here;
+  return {first_id, std::clamp<int64_t>(vocabulary - first_id, 0, rows_here)};
 }
 
 std::string layer_name(int64_t layer, const char* half) {
@@ -58,8 +67,8 @@ Transformer::Transformer(const spec::ModelSpec& model, TensorGroup group, Parame
       options_(options),
       rotary_(make_rotary_table(run, model, options.length)) {
   const int64_t tensor = group.size(), last = model.num_hidden_layers + 1;
-  const HeadShape heads{model.num_attention_heads / tensor, model.num_key_value_heads / tensor,
-                        model.head_dim};
+  const HeadShape heads{model.num_attention_heads / tensor,
+                        std::max<int64_t>(1, model.num_key_value_heads / tensor), model.head_dim};
   const auto activation =
       model.family == spec::Family::llama ? MlpLayer::Activation::swiglu : MlpLayer::Activation::gelu;
   token_ = parameters.weight(0, {Role::token_embedding});
@@ -72,6 +81,7 @@ Transformer::Transformer(const spec::ModelSpec& model, TensorGroup group, Parame
   final_norm_ = norm_of(parameters, last, model, 0);
   head_ = parameters.weight(last, {Role::head});
   if (!head_) head_ = token_;
+  vocabulary_ = part_of_vocabulary(model.vocab_size, head_->value.size(0), group.rank());
   keep_ = plan_of(run, options);
 }
 
@@ -90,7 +100,8 @@ Dropout Transformer::dropout_at(const char* place, int64_t layer, const MicroBat
                                 bool training) const {
   if (!training || options_.dropout == 0) return {};
   return {options_.dropout, random_key(options_.seed, fmt::format("dropout {} {}", place, layer)),
-          batch.first_sample * batch.length * model_.hidden_size, batch.step};
+          (batch.first_sample * batch.length + group_.first_row(rows_here(batch))) * model_.hidden_size,
+          batch.step};
 }
 
 const RotaryTable& Transformer::rotary_for(Executor& run, int64_t length) {
@@ -100,15 +111,15 @@ const RotaryTable& Transformer::rotary_for(Executor& run, int64_t length) {
 
 at::Tensor Transformer::embedded(Executor& run, const MicroBatch& batch, bool training) {
   run.set_place("embeddings");
-  const at::Tensor x_NH = run.empty({batch.ids_N.size(0), model_.hidden_size}, Category::activations);
-  embed(run, group_, x_NH, batch.ids_N, *token_, position_, batch.length);
+  const at::Tensor x_MH = run.empty({rows_here(batch), model_.hidden_size}, Category::activations);
+  embed(run, group_, x_MH, batch.ids_N, *token_, position_, batch.length);
   const Dropout dropout = dropout_at("embeddings", 0, batch, training);
-  if (dropout.probability > 0) drop(run, x_NH, x_NH, dropout);
-  return x_NH;
+  if (dropout.probability > 0) drop(run, x_MH, x_MH, dropout);
+  return x_MH;
 }
 
 at::Tensor Transformer::through_blocks(Executor& run, const MicroBatch& batch, bool training, Saved* saved) {
-  at::Tensor x_NH = embedded(run, batch, training);
+  at::Tensor x_MH = embedded(run, batch, training);
   const RotaryTable& rotary = rotary_for(run, batch.length);
   if (saved) {
     saved->attention.resize(attention_.size());
@@ -117,28 +128,34 @@ at::Tensor Transformer::through_blocks(Executor& run, const MicroBatch& batch, b
   for (size_t layer = 0; layer < attention_.size(); ++layer) {
     const auto number = static_cast<int64_t>(layer);
     run.set_place(layer_name(number, "attention"));
-    x_NH = attention_[layer].forward(run, x_NH, batch.length, rotary,
+    x_MH = attention_[layer].forward(run, x_MH, batch.length, rotary,
                                      dropout_at("attention", number, batch, training), keep_[layer],
                                      saved ? &saved->attention[layer] : nullptr);
     run.set_place(layer_name(number, "mlp"));
-    x_NH = mlp_[layer].forward(run, x_NH, dropout_at("mlp", number, batch, training), keep_[layer],
+    x_MH = mlp_[layer].forward(run, x_MH, dropout_at("mlp", number, batch, training), keep_[layer],
                                saved ? &saved->mlp[layer] : nullptr);
   }
-  return x_NH;
+  return x_MH;
+}
+
+void Transformer::loss(Executor& run, const MicroBatch& batch, at::Tensor loss_sum, at::Tensor dnormed_MH,
+                       const at::Tensor& normed_MH) {
+  const int64_t chunk =
+      loss_chunk_rows(batch.targets_N.size(0), head_->value.size(0),
+                      static_cast<int64_t>(normed_MH.element_size()), options_.loss_chunk_tokens);
+  linear_cross_entropy(run, group_, std::move(loss_sum), std::move(dnormed_MH), normed_MH, *head_,
+                       vocabulary_, batch.targets_N, chunk);
 }
 
 Transformer::Saved Transformer::forward(Executor& run, const MicroBatch& batch, at::Tensor loss_sum) {
   run.set_phase("forward");
   Saved saved;
-  saved.residual_NH = through_blocks(run, batch, /*training=*/true, &saved);
+  saved.residual_MH = through_blocks(run, batch, /*training=*/true, &saved);
   run.set_place("loss");
-  const at::Tensor normed_NH = run.empty(saved.residual_NH.sizes(), Category::temporary);
-  norm(run, normed_NH, saved.norm, saved.residual_NH, final_norm_);
-  saved.dnormed_NH = run.empty(saved.residual_NH.sizes(), Category::activations);
-  const int64_t chunk =
-      loss_chunk_rows(normed_NH.size(0), head_->value.size(0), static_cast<int64_t>(normed_NH.element_size()),
-                      options_.loss_chunk_tokens);
-  linear_cross_entropy(run, group_, loss_sum, saved.dnormed_NH, normed_NH, *head_, batch.targets_N, chunk);
+  const at::Tensor normed_MH = run.empty(saved.residual_MH.sizes(), Category::temporary);
+  norm(run, normed_MH, saved.norm, saved.residual_MH, final_norm_);
+  saved.dnormed_MH = run.empty(saved.residual_MH.sizes(), Category::activations);
+  loss(run, batch, loss_sum, saved.dnormed_MH, normed_MH);
   return saved;
 }
 
@@ -147,26 +164,26 @@ void Transformer::backward(Executor& run, const MicroBatch& batch, Saved& saved,
   run.set_phase("backward");
   run.set_place("loss");
   const auto layers = static_cast<int64_t>(attention_.size());
-  const at::Tensor d_NH = run.empty(saved.residual_NH.sizes(), Category::temporary);
-  run.run("zero", {0, static_cast<int64_t>(d_NH.nbytes())}, [&] { d_NH.zero_(); });
-  norm_backward(run, d_NH, saved.dnormed_NH, saved.norm, saved.residual_NH, final_norm_);
-  saved.dnormed_NH = at::Tensor();
-  saved.residual_NH = at::Tensor();
+  const at::Tensor d_MH = run.empty(saved.residual_MH.sizes(), Category::temporary);
+  run.run("zero", {0, static_cast<int64_t>(d_MH.nbytes())}, [&] { d_MH.zero_(); });
+  norm_backward(run, d_MH, saved.dnormed_MH, saved.norm, saved.residual_MH, final_norm_);
+  saved.dnormed_MH = at::Tensor();
+  saved.residual_MH = at::Tensor();
   saved.norm = {};
   unit_done(layers + 1);
   for (int64_t layer = layers - 1; layer >= 0; --layer) {
-    backward_layer(run, batch, layer, d_NH, saved);
+    backward_layer(run, batch, layer, d_MH, saved);
     unit_done(layer + 1);
   }
   run.set_place("embeddings");
   const Dropout dropout = dropout_at("embeddings", 0, batch, true);
-  if (dropout.probability > 0) drop(run, d_NH, d_NH, dropout);
-  embed_backward(run, group_, d_NH, batch.ids_N, *token_, position_, batch.length);
+  if (dropout.probability > 0) drop(run, d_MH, d_MH, dropout);
+  embed_backward(run, group_, d_MH, batch.ids_N, *token_, position_, batch.length);
   unit_done(0);
 }
 
 void Transformer::backward_layer(Executor& run, const MicroBatch& batch, int64_t layer,
-                                 const at::Tensor& d_NH, Saved& saved) {
+                                 const at::Tensor& d_MH, Saved& saved) {
   const auto at = static_cast<size_t>(layer);
   AttentionLayer::Saved& attention = saved.attention[at];
   MlpLayer::Saved& mlp = saved.mlp[at];
@@ -176,39 +193,36 @@ void Transformer::backward_layer(Executor& run, const MicroBatch& batch, int64_t
     run.set_place(layer_name(layer, "attention"));
     attention_[at].restore(run, batch.length, rotary_, attention);
   };
-  if (!mlp.residual_NH.defined()) {
+  if (!mlp.residual_MH.defined()) {
     restore_attention();
-    mlp.residual_NH = attention_[at].output(run, after_attention, attention);
+    mlp.residual_MH = attention_[at].output(run, after_attention, attention);
     run.set_place(layer_name(layer, "mlp"));
     mlp_[at].restore(run, mlp);
   }
   run.set_phase("backward");
   run.set_place(layer_name(layer, "mlp"));
-  mlp_[at].backward(run, d_NH, dropout_at("mlp", layer, batch, true), mlp);
+  mlp_[at].backward(run, d_MH, dropout_at("mlp", layer, batch, true), mlp);
   restore_attention();
   run.set_phase("backward");
-  attention_[at].backward(run, d_NH, batch.length, rotary_, after_attention, attention);
+  attention_[at].backward(run, d_MH, batch.length, rotary_, after_attention, attention);
 }
 
 void Transformer::evaluate(Executor& run, const MicroBatch& batch, at::Tensor loss_sum) {
   run.set_phase("evaluate");
-  const at::Tensor x_NH = through_blocks(run, batch, /*training=*/false, nullptr);
+  const at::Tensor x_MH = through_blocks(run, batch, /*training=*/false, nullptr);
   run.set_place("loss");
-  const at::Tensor normed_NH = run.empty(x_NH.sizes(), Category::temporary);
+  const at::Tensor normed_MH = run.empty(x_MH.sizes(), Category::temporary);
   NormSaved saved;
-  norm(run, normed_NH, saved, x_NH, final_norm_);
-  const int64_t chunk =
-      loss_chunk_rows(normed_NH.size(0), head_->value.size(0), static_cast<int64_t>(normed_NH.element_size()),
-                      options_.loss_chunk_tokens);
-  linear_cross_entropy(run, group_, loss_sum, {}, normed_NH, *head_, batch.targets_N, chunk);
+  norm(run, normed_MH, saved, x_MH, final_norm_);
+  loss(run, batch, loss_sum, {}, normed_MH);
 }
 
 at::Tensor Transformer::next_token_logits(Executor& run, const at::Tensor& ids_N) {
   MUSTER_CHECK(!group_.is_split(), "logits of one rank among {}", group_.size());
   run.set_phase("sample");
   const MicroBatch batch{ids_N, {}, ids_N.size(0)};
-  const at::Tensor x_NH = through_blocks(run, batch, /*training=*/false, nullptr);
-  const at::Tensor last_1H = x_NH.narrow(0, x_NH.size(0) - 1, 1);
+  const at::Tensor x_MH = through_blocks(run, batch, /*training=*/false, nullptr);
+  const at::Tensor last_1H = x_MH.narrow(0, x_MH.size(0) - 1, 1);
   const at::Tensor normed_1H = run.empty(last_1H.sizes(), Category::temporary);
   NormSaved saved;
   norm(run, normed_1H, saved, last_1H, final_norm_);

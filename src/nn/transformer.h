@@ -7,6 +7,7 @@
 
 #include "nn/layers/attention.h"
 #include "nn/layers/mlp.h"
+#include "nn/ops/loss.h"
 #include "nn/parameters.h"
 #include "nn/rotary.h"
 #include "nn/tensor_group.h"
@@ -39,7 +40,7 @@ class Transformer {
   struct Saved {
     std::vector<AttentionLayer::Saved> attention;
     std::vector<MlpLayer::Saved> mlp;
-    at::Tensor residual_NH, dnormed_NH;
+    at::Tensor residual_MH, dnormed_MH;
     NormSaved norm;
   };
 
@@ -56,8 +57,12 @@ class Transformer {
 
  private:
   at::Tensor embedded(Executor& run, const MicroBatch& batch, bool training);
+  int64_t rows_here(const MicroBatch& batch) const { return batch.ids_N.size(0) / group_.row_shares(); }
   // The stream after all blocks; keeps into `saved` unless null.
   at::Tensor through_blocks(Executor& run, const MicroBatch& batch, bool training, Saved* saved);
+  // The end of the model; the gradient's too where dnormed_MH is defined.
+  void loss(Executor& run, const MicroBatch& batch, at::Tensor loss_sum, at::Tensor dnormed_MH,
+            const at::Tensor& normed_MH);
   Dropout dropout_at(const char* place, int64_t layer, const MicroBatch& batch, bool training) const;
   const RotaryTable& rotary_for(Executor& run, int64_t length);
   std::vector<Keep> plan_of(const Executor& run, const Options& options) const;
@@ -71,6 +76,7 @@ class Transformer {
   Weight* token_ = nullptr;
   Weight* position_ = nullptr;
   Weight* head_ = nullptr;
+  VocabularyPart vocabulary_;
   Norm final_norm_;
   std::vector<AttentionLayer> attention_;
   std::vector<MlpLayer> mlp_;

@@ -15,6 +15,7 @@ struct Weight {
   bool stored_in_out = false;  // a matrix kept [in, out]
 
   bool defined() const { return value.defined(); }
+  int64_t outputs() const { return value.size(stored_in_out ? 1 : 0); }
   // Whether the contribution that is about to be made must add; the gradient counts as written from now on.
   bool accumulate() {
     const bool add = gradient_written;

@@ -2,7 +2,7 @@
 
 #include "base/table.h"
 #include "base/units.h"
-#include "spec/mesh/mesh.h"
+#include "spec/mesh/local_shape.h"
 #include "train/rank.h"
 
 namespace muster::plan {
@@ -20,6 +20,15 @@ std::string place_of(const Json& coordinate) {
   for (const auto& [axis, at] : coordinate.items())
     if (at != 0) text += fmt::format(", {} {}", axis, at.get<int64_t>());
   return text;
+}
+
+std::vector<Padding> padding_of(const spec::Job& job, const spec::Mesh& mesh, int64_t rank) {
+  std::vector<Padding> padding;
+  const spec::ParameterTable table(job.model);
+  for (const spec::ParameterRow& row : table.rows())
+    if (const int64_t elements = spec::padding_elements(row, mesh, rank); elements > 0)
+      padding.push_back({row.name, elements});
+  return padding;
 }
 
 void add_row(Table& table, const char* what, int64_t bytes) {
@@ -44,11 +53,12 @@ Rehearsal rehearse(const spec::Job& job, int64_t rank) {
   train::Rank program(job, mesh, rank, comm::without_peers(mesh, rank), at::kMeta, clock);
   const train::Feed feed(job, mesh, rank, nullptr);
 
-  Rehearsal result{rank, mesh.world_size(), coordinates(mesh, rank), {}, {}, 0, 0};
+  Rehearsal result{rank, mesh.world_size(), coordinates(mesh, rank), {}, {}, 0, 0, {}};
   {
     const train::Rank::Recording recording(program, result.record);
     program.run_step(feed, 1);
   }
+  result.padding = padding_of(job, mesh, rank);
   result.memory = telemetry::memory_figures(result.record);
   result.hardware_flops = result.record.hardware_flops();
   result.model_flops = model_flops_per_step(job) / static_cast<double>(mesh.world_size());
@@ -65,6 +75,9 @@ Json to_json(const Rehearsal& rehearsal) {
                               {"master_parameters", memory.master_parameters},
                               {"gradients", memory.gradients},
                               {"optimizer", memory.optimizer}};
+  json["padding"] = Json::array();
+  for (const Padding& padding : rehearsal.padding)
+    json["padding"].push_back({{"parameter", padding.parameter}, {"elements", padding.elements}});
   json["peak_bytes"] = memory.peak_bytes;
   json["peak_at"] = memory.peak_at;
   json["messages"] = Json::array();
@@ -93,6 +106,10 @@ std::string to_text(const Rehearsal& rehearsal) {
   std::string text =
       fmt::format("rank {} of {}{}\n\n{}\npeak at: {}\n\n", rehearsal.rank, rehearsal.world_size,
                   place_of(rehearsal.coordinate), bytes.text(), memory.peak_at);
+  for (const Padding& padding : rehearsal.padding)
+    text += fmt::format("padding: {} elements of {}, beyond its end\n", format_exact(padding.elements),
+                        padding.parameter);
+  if (!rehearsal.padding.empty()) text += "\n";
   text += rehearsal.record.messages.empty() ? std::string("no messages: every axis has one rank\n")
                                             : messages.text();
   text += fmt::format(

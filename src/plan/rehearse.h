@@ -7,6 +7,12 @@
 
 namespace muster::plan {
 
+// What a rank holds of a parameter beyond its end, because the tensor axis does not divide it.
+struct Padding {
+  std::string parameter;
+  int64_t elements = 0;
+};
+
 struct Rehearsal {
   int64_t rank = 0, world_size = 1;
   Json coordinate;               // {"data": 1, ...} by axis
@@ -14,6 +20,7 @@ struct Rehearsal {
   telemetry::MemoryFigures memory;
   double model_flops = 0;     // of this rank's share of a step (DESIGN section 5)
   double hardware_flops = 0;  // that ran on this rank
+  std::vector<Padding> padding;
 };
 
 // `job` is resolved (resolve_layout). Takes milliseconds, and memory for shapes alone.

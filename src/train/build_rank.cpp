@@ -48,6 +48,8 @@ Rank::Rank(const spec::Job& job, const spec::Mesh& mesh, int64_t rank, comm::Gro
   // State beside each parameter, and the way its gradient is summed.
   optimizer_ = std::make_unique<Optimizer>(job.optimizer, *parameters_, run_);
   reducer_ = std::make_unique<Reducer>(*parameters_, groups_.on(spec::Span::tokens));
+  partial_sums_ =
+      std::make_unique<PartialSums>(*parameters_, job.layout, mesh_, groups_.on(spec::Axis::tensor));
   // What a step does, in order.
   actions_ = schedule::single_stage(spec::micro_batches(job));
   schedule::validate(actions_, spec::micro_batches(job));
@@ -55,6 +57,8 @@ Rank::Rank(const spec::Job& job, const spec::Mesh& mesh, int64_t rank, comm::Gro
 
 void Rank::load_or_initialize() {
   if (run_.is_meta()) return;
+  for (const spec::ParameterRow& row : table_.rows())
+    if (spec::padding_elements(row, mesh_, number_) > 0) parameters_->value(row).zero_();
   if (job_.weights.empty()) {
     for (const spec::ParameterRow& row : table_.rows())
       nn::initialize(run_, parameters_->value(row), row, spec::local_part(row, mesh_, number_),
@@ -62,8 +66,8 @@ void Rank::load_or_initialize() {
     return;
   }
   checkpoint::load_weights(job_.weights, table_, [&](const spec::ParameterRow& row) {
-    return checkpoint::Destination(parameters_->value(row),
-                                   spec::Piece(row.shape, spec::local_part(row, mesh_, number_)));
+    const spec::Piece piece = spec::local_piece(row, mesh_, number_);
+    return checkpoint::Destination(parameters_->value(row).view({-1}).narrow(0, 0, piece.elements()), piece);
   });
 }
 

@@ -17,6 +17,10 @@ at::Tensor Rank::gather(const spec::ParameterRow& row, const at::Tensor& part) {
     for (const spec::IndexRun& run : place.runs)
       whole.narrow(place.dim, run.global, run.size).copy_(parts[peer].narrow(place.dim, run.local, run.size));
   }
+  // Where others hold the same slice, this rank's own view of the whole has its own.
+  const spec::LocalPart own = spec::local_part(row, mesh_, number_);
+  for (const spec::IndexRun& run : own.runs)
+    whole.narrow(own.dim, run.global, run.size).copy_(part.narrow(own.dim, run.local, run.size));
   return whole;
 }
 

@@ -10,6 +10,7 @@
 #include "schedule/action.h"
 #include "train/feed.h"
 #include "train/optim/update.h"
+#include "train/partial_sums.h"
 #include "train/zero/reducer.h"
 
 namespace muster::train {
@@ -44,8 +45,8 @@ class Rank {
   const Optimizer& optimizer() const { return *optimizer_; }
   Optimizer& optimizer() { return *optimizer_; }
   comm::Groups& groups() { return groups_; }
-  // The whole of a logical tensor, of which `part` is what this rank holds of `row`. Collective over the
-  // tensor axis.
+  // The whole of a logical tensor, of which `part` is what this rank holds of `row`; its own part is its own
+  // even where others hold the same. Collective over the tensor axis.
   at::Tensor gather(const spec::ParameterRow& row, const at::Tensor& part);
 
   // While it lives, operators, messages and memory are written into `record`.
@@ -63,7 +64,9 @@ class Rank {
  private:
   struct InFlight;
   void load_or_initialize();
-  nn::TensorGroup tensor_group() { return nn::TensorGroup(groups_.on(spec::Axis::tensor)); }
+  nn::TensorGroup tensor_group() {
+    return nn::TensorGroup(groups_.on(spec::Axis::tensor), job_.layout.sequence_parallel);
+  }
   void forward(const Feed& feed, const schedule::Action& action, InFlight& flight);
   void backward(const schedule::Action& action, InFlight& flight);
 
@@ -77,6 +80,7 @@ class Rank {
   std::unique_ptr<nn::Transformer> model_;
   std::unique_ptr<Optimizer> optimizer_;
   std::unique_ptr<Reducer> reducer_;
+  std::unique_ptr<PartialSums> partial_sums_;
   std::vector<schedule::Action> actions_;
 };
 

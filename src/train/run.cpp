@@ -29,7 +29,6 @@ launch::Phase phase_of(const std::string& name) {
   if (name == "update") return launch::Phase::update;
   if (name == "save") return launch::Phase::save;
   if (name == "evaluate") return launch::Phase::evaluate;
-  if (name == "save") return launch::Phase::save;
   MUSTER_CHECK(name == "reduce_finish", "phase {}", name);
   return launch::Phase::reduce;
 }

@@ -30,11 +30,13 @@ class Writers {
   }
 
  private:
+  // Of neighbours that hold the same, the first.
   int64_t first_holder(const spec::ParameterRow& row) const {
     std::array<int64_t, spec::kAxisCount> at{};
-    for (spec::Axis axis : spec::kAxes)
-      if (row.placement[axis].kind == spec::AxisPlacement::Kind::shard)
-        at[static_cast<size_t>(axis)] = mesh_.coordinate(rank_, axis);
+    for (spec::Axis axis : mesh_.order()) {
+      const int64_t copies = spec::copies(row, mesh_, axis);
+      at[static_cast<size_t>(axis)] = mesh_.coordinate(rank_, axis) / copies * copies;
+    }
     return mesh_.rank_at(at);
   }
 
@@ -85,8 +87,9 @@ checkpoint::State state_of(Rank& rank) {
   checkpoint::State state;
   Writers writers(rank.mesh(), rank.number());
   for (const spec::ParameterRow& row : rank.table().rows()) {
-    const spec::Piece piece(row.shape, spec::local_part(row, rank.mesh(), rank.number()));
-    const auto add = [&](const std::string& kind, const at::Tensor& local) {
+    const spec::Piece piece = spec::local_piece(row, rank.mesh(), rank.number());
+    const auto add = [&](const std::string& kind, const at::Tensor& padded) {
+      const at::Tensor local = padded.view({-1}).narrow(0, 0, piece.elements());
       const int64_t writer = writers.next(row, static_cast<int64_t>(local.nbytes()));
       state.tensors.push_back({kind + "/" + row.name, piece, local, writer});
     };

@@ -48,6 +48,7 @@ StepResult Rank::run_step(const Feed& feed, int64_t step, const PhaseObserver& o
         break;
       case schedule::ActionKind::reduce_finish:
         reducer_->finish();
+        partial_sums_->run(run_);
         result.exposed_communication_seconds = run_.clock().seconds() - start;
         break;
       case schedule::ActionKind::update:

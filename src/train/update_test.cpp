@@ -180,6 +180,23 @@ TEST(OrderedUpdate, B005_NormIsTheSameForEveryTensorGroup) {
     });
 }
 
+// The same with a key's weight: two heads, which neighbours share among four ranks.
+TEST(OrderedUpdate, B005_NormCountsASharedHeadOnce) {
+  spec::ModelSpec model = nn::small_model(spec::Family::llama);
+  const spec::ParameterTable table(model);
+  for (int64_t size : {1, 2, 4})
+    as_ranks(tensor_mesh(size), spec::Axis::tensor, [&](comm::Communicator& peers) {
+      const Clock clock;
+      nn::Executor run(at::kCPU, at::kFloat, clock);
+      nn::ParameterStore parameters(table, tensor_mesh(size), run, 1);
+      for (const nn::Bucket& bucket : parameters.buckets()) bucket.gradient.zero_();
+      const auto first = [&](const char* name) { return parameters.gradient(table.row(name)).view(-1)[0]; };
+      first("model.layers.0.self_attn.k_proj.weight").fill_(3 / std::sqrt(std::min(2.0, 1.0 * size)));
+      first("model.layers.1.input_layernorm.weight").fill_(4);
+      EXPECT_NEAR(std::sqrt(nn::sum_of_squares(run, nn::TensorGroup(peers), parameters)), 5.0, 1e-6);
+    });
+}
+
 TEST(OrderedUpdate, B066_OneRanksInfinitySkipsAllAlike) {
   as_ranks(2, [](comm::Communicator& data) {
     for (float bad : {std::numeric_limits<float>::infinity(), std::numeric_limits<float>::quiet_NaN()}) {

@@ -14,10 +14,10 @@ namespace muster::verify {
 // training. fp32: 5.96e-8 * (summands + 64) * 2, so 8.1e-6 for 4; fp64: 1.5e-14.
 double reduction_tolerance(const std::string& dtype, int64_t summands);
 
-// Loss, pre-clip norm, every gradient by name, every parameter after one update of plain SGD; and that all
-// replicas hold the same bits. A gradient's distance is measured against its own norm, or a hundredth of the
-// whole gradient's where its own is smaller still (a key's bias has none but rounding: softmax does not see
-// it).
+// Loss, pre-clip norm, every gradient by name, every parameter after one update of plain SGD. What fails by a
+// factor says over which axis (diagnosis.h). A gradient's distance is measured against its own norm, or a
+// hundredth of the whole gradient's where its own is smaller still (a key's bias has none but rounding:
+// softmax does not see it).
 std::vector<Check> update_equivalence(const spec::Job& job, const Witness& one_process,
                                       const std::vector<Witness>& ranks);
 

@@ -10,6 +10,7 @@
 #include "spec/model/parameter_table.h"
 #include "verify/communication.h"
 #include "verify/memory.h"
+#include "verify/replicas.h"
 #include "verify/update_equivalence.h"
 
 namespace muster::verify {
@@ -102,11 +103,15 @@ TEST_F(Proofs, SeeNotANumber) {
 }
 
 TEST_F(Proofs, SeeReplicasThatDiffer) {
+  spec::Job job = job_;
+  job.layout.data = 2;
   Witness other = copy();
   other.rank = 1;
-  other.state_hash ^= 1;
-  EXPECT_THAT(failed(update_equivalence(job_, one_, {one_, other})),
-              ::testing::ElementsAre(HasSubstr("rank 1")));
+  EXPECT_TRUE(failed(replicas(job, {one_, other})).empty());
+  other.state_hashes[3] ^= 1;
+  EXPECT_THAT(failed(replicas(job, {one_, other})),
+              ::testing::ElementsAre("replica " + spec::ParameterTable(job_.model).rows()[3].name +
+                                     " over the data axis"));
 }
 
 TEST_F(Proofs, SeeEveryByteOfMemory) {

@@ -6,8 +6,6 @@
 #include "nn/initialize.h"
 #include "spec/mesh/local_shape.h"
 #include "spec/model/parameter_table.h"
-#include "telemetry/step_record.h"
-#include "train/rank.h"
 
 namespace muster::verify {
 namespace {
@@ -34,11 +32,10 @@ std::string_view bytes_of(const at::Tensor& tensor) {
   return {static_cast<const char*>(tensor.const_data_ptr()), tensor.nbytes()};
 }
 
-uint64_t hash_of(const Witness& witness) {
-  uint64_t hash = 0;
-  for (const auto* tensors : {&witness.gradients, &witness.parameters})
-    for (const at::Tensor& tensor : *tensors) hash = hash64(bytes_of(tensor), hash);
-  return hash;
+void hash_states(Witness& witness) {
+  for (size_t row = 0; row < witness.gradients.size(); ++row)
+    witness.state_hashes.push_back(
+        hash64(bytes_of(witness.parameters[row]), hash64(bytes_of(witness.gradients[row]), 0)));
 }
 
 // Biases start at zero and norms at one, where a bias that is added twice would not show: moves all of them
@@ -54,11 +51,12 @@ void move_constants(train::Rank& rank, uint64_t seed) {
   }
 }
 
-void take_update(Witness& witness, train::Rank& rank, const train::Feed& feed) {
+void take_update(Witness& witness, train::Rank& rank, const train::Feed& feed, const Meddle& meddle) {
   const auto whole = [&](const spec::ParameterRow& row, const at::Tensor& part) {
     return rank.gather(row, part).detach().cpu().clone();
   };
   const train::StepResult result = rank.run_step(feed, 1, [&](const char* phase, int64_t, int64_t) {
+    if (meddle) meddle(rank, phase);
     if (std::string_view(phase) != "update") return;
     for (const spec::ParameterRow& row : rank.table().rows())
       witness.gradients.push_back(whole(row, rank.parameters().gradient(row)));
@@ -78,7 +76,25 @@ fs::path tensor_file(const fs::path& folder) {
   return folder / "rank-0.tensors";
 }
 
+comm::Groups take_update(Witness& witness, const spec::Job& job, const spec::Mesh& mesh, comm::Groups groups,
+                         const data::Dataset& dataset, const Meddle& meddle) {
+  const Clock clock;
+  train::Rank rank(with_plain_sgd(job), mesh, witness.rank, std::move(groups), at::kCPU, clock);
+  move_constants(rank, job.training.seed);
+  take_update(witness, rank, train::Feed(job, mesh, witness.rank, &dataset), meddle);
+  hash_states(witness);
+  return std::move(rank.groups());
+}
+
 }  // namespace
+
+Witness testify_update(const spec::Job& job, const comm::World& world, const Meddle& meddle) {
+  const spec::Mesh mesh = spec::make_mesh(job.layout);
+  Witness witness;
+  witness.rank = world.rank;
+  take_update(witness, job, mesh, connect(job, mesh, world), data::Dataset::open_training(job), meddle);
+  return witness;
+}
 
 Witness testify(const spec::Job& job, const comm::World& world) {
   const Clock clock;
@@ -87,14 +103,7 @@ Witness testify(const spec::Job& job, const comm::World& world) {
   const train::Feed feed(job, mesh, world.rank, &dataset);
   Witness witness;
   witness.rank = world.rank;
-  comm::Groups groups = connect(job, mesh, world);
-  {
-    train::Rank rank(with_plain_sgd(job), mesh, world.rank, std::move(groups), at::kCPU, clock);
-    move_constants(rank, job.training.seed);
-    take_update(witness, rank, feed);
-    witness.state_hash = hash_of(witness);
-    groups = std::move(rank.groups());
-  }
+  comm::Groups groups = take_update(witness, job, mesh, connect(job, mesh, world), dataset, {});
   train::Rank rank(job, mesh, world.rank, std::move(groups), at::kCPU, clock);
   rank.run_step(feed, 1);
   // The evidence so far is not part of the run whose memory is measured.
@@ -105,9 +114,11 @@ Witness testify(const spec::Job& job, const comm::World& world) {
     rank.run_step(feed, 2);
   }
   // Plain SGD does not show the job's own optimizer: what two steps of it leave is the replicas' state too.
-  for (const spec::ParameterRow& row : rank.table().rows())
-    witness.state_hash =
-        hash64(bytes_of(rank.gather(row, rank.parameters().value(row)).cpu()), witness.state_hash);
+  for (size_t at = 0; at < witness.state_hashes.size(); ++at) {
+    const spec::ParameterRow& row = rank.table().rows()[at];
+    uint64_t& hash = witness.state_hashes[at];
+    hash = hash64(bytes_of(rank.gather(row, rank.parameters().value(row)).cpu()), hash);
+  }
   return witness;
 }
 
@@ -116,7 +127,7 @@ void write(const Witness& witness, const fs::path& folder) {
   json["loss"] = witness.loss;
   json["grad_norm"] = witness.grad_norm;
   json["tokens"] = witness.tokens;
-  json["state_hash"] = witness.state_hash;
+  json["state_hashes"] = witness.state_hashes;
   json["record"] = telemetry::to_json(witness.record);
   if (witness.rank == 0) {
     File file = File::create(tensor_file(folder));
@@ -135,7 +146,7 @@ Witness read(const fs::path& folder, int64_t rank, const spec::Job& job) {
   witness.loss = json["loss"];
   witness.grad_norm = json["grad_norm"];
   witness.tokens = json["tokens"];
-  witness.state_hash = json["state_hash"];
+  witness.state_hashes = json["state_hashes"].get<std::vector<uint64_t>>();
   witness.record = telemetry::step_record_from_json(json["record"], path.string());
   if (rank != 0) return witness;
   const File file = File::open_read(tensor_file(folder));

@@ -1,12 +1,15 @@
 // What one rank saw: the evidence that the proofs compare. Taken by running the training program itself.
 #pragma once
+#include <functional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/file.h"
 #include "comm/communicator.h"
 #include "spec/config/job.h"
 #include "telemetry/step_record.h"
+#include "train/rank.h"
 
 namespace muster::verify {
 
@@ -18,13 +21,19 @@ struct Witness {
   int64_t tokens = 0;
   std::vector<at::Tensor> gradients;   // whole, means over the global batch; by row of the parameter table
   std::vector<at::Tensor> parameters;  // after the update
-  uint64_t state_hash = 0;  // of these, and of the parameters after the job's own two steps: all ranks
-                            // must agree to the bit, on their replicas and on gathered parts
+  // By row, of these as this rank sees the whole, its own part its own, and of the parameters after the job's
+  // own two steps: all ranks must agree to the bit.
+  std::vector<uint64_t> state_hashes;
   // The second step of the job as it stands.
   telemetry::StepRecord record;
 };
 
-// Collective over the world.
+// Called before each phase of the step whose update is witnessed: the tests of the proofs break a rank there.
+using Meddle = std::function<void(train::Rank&, std::string_view phase)>;
+
+// What update_equivalence() and replicas() read, but for the job's own optimizer. Collective over the world.
+Witness testify_update(const spec::Job& job, const comm::World& world, const Meddle& meddle = {});
+// Everything. Collective over the world.
 Witness testify(const spec::Job& job, const comm::World& world);
 
 // A witness as files of `folder`, from a worker to the process that compares. Tensors only for rank 0: the

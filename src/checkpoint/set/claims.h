@@ -2,6 +2,8 @@
 // step, and names the checkpoint that it goes on from. What an earlier generation writes after that is never
 // chosen by a reader, whenever it comes: a late write is made harmless, not impossible.
 #pragma once
+#include <vector>
+
 #include "base/log.h"
 #include "checkpoint/set/names.h"
 #include "checkpoint/set/storage.h"

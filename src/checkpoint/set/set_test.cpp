@@ -209,21 +209,21 @@ struct Saved {
   }
 };
 
-TEST(CheckpointSet, EveryFlippedBitIsFoundAndThePreviousOneIsLoaded) {
+TEST(CheckpointSet, S19_EveryFlippedBitIsFoundAndThePreviousOneIsLoaded) {
   Saved saved;
   std::mt19937 random(7);
   const std::string shard = saved.shard().filename().string();
   for (const std::string& name : {shard, std::string(kManifest), std::string(kCommit)}) {
     const fs::path path = saved.newest / name;
     const std::string good = read_text(path);
-    for (int flip = 0; flip < 200; ++flip) {
+    for (int flip = 0; flip < 334; ++flip) {
       std::string bad = good;
       const size_t bit = random() % (8 * good.size());
       bad[bit / 8] ^= static_cast<char>(1 << bit % 8);
       write_file(path, bad);
       const std::string complaint = saved.complaint();
       EXPECT_THAT(complaint, AnyOf(HasSubstr(name), HasSubstr(kCommit))) << "bit " << bit;
-      if (flip % 20 == 0) {
+      if (flip % 25 == 0) {
         EXPECT_EQ(saved.run.load(), 1);
       }
     }
@@ -233,7 +233,7 @@ TEST(CheckpointSet, EveryFlippedBitIsFoundAndThePreviousOneIsLoaded) {
   EXPECT_EQ(saved.run.load(), 2);
 }
 
-TEST(CheckpointSet, WhatIsNotAsWrittenIsRefusedByName) {
+TEST(CheckpointSet, S20_S42_WhatIsNotAsWrittenIsRefusedByName) {
   struct Harm {
     const char* said;
     std::function<void(const fs::path& folder, const fs::path& shard)> harm;
@@ -274,7 +274,7 @@ TEST(CheckpointSet, WhatIsNotAsWrittenIsRefusedByName) {
   }
 }
 
-TEST(CheckpointSet, AShardOfAnotherStepIsRefused) {
+TEST(CheckpointSet, S20_AShardOfAnotherStepIsRefused) {
   Saved saved;
   const fs::path older = saved.folder / "c/step-00000001.g1";
   const fs::path other = older / open_checkpoint(older).manifest.files[0].name;

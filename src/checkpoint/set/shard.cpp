@@ -5,6 +5,9 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 
+#include <cerrno>
+#include <cstring>
+
 #include "base/error.h"
 #include "base/hash.h"
 #include "checkpoint/safetensors.h"

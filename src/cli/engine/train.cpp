@@ -4,6 +4,7 @@
 
 #include "base/units.h"
 #include "cli/engine/verbs.h"
+#include "cli/engine/workers.h"
 #include "cli/job_options.h"
 #include "cli/progress_bar.h"
 #include "cli/verb.h"
@@ -33,13 +34,6 @@ struct Options {
   std::string run;
   bool resume = false;
 };
-
-// The ranks that the layout asks for, where the command line names none.
-int64_t procs_of(const Options& options, const spec::Job& job) {
-  const spec::LayoutConfig& layout = job.layout;
-  if (options.procs > 0) return options.procs;
-  return std::max<int64_t>(1, layout.data) * layout.tensor * layout.context * layout.pipeline;
-}
 
 train::RunFolder run_folder(const Options& options, const spec::Job& job) {
   return options.resume ? train::resumed_run_folder(options.run) : train::choose_run_folder(options.run, job);
@@ -81,10 +75,8 @@ int train_rank(const Options& given, spec::Job& job, const comm::World& world,
   return status;
 }
 
-std::vector<std::string> worker_arguments(const Options& options, const train::RunFolder& folder) {
-  std::vector<std::string> arguments{"muster", "train", options.job.path, "--run", folder.path.string()};
-  for (const std::string& setting : options.job.settings)
-    arguments.insert(arguments.end(), {"--set", setting});
+std::vector<std::string> rank_arguments(const Options& options, const train::RunFolder& folder) {
+  std::vector<std::string> arguments = worker_arguments("train", options.job, "--run", folder.path.string());
   if (options.job.json) arguments.push_back("--json");
   if (options.resume) arguments.push_back("--resume");
   return arguments;
@@ -93,7 +85,7 @@ std::vector<std::string> worker_arguments(const Options& options, const train::R
 // The command that a person typed: one process trains here, more are launched.
 int train_here(const Options& options, spec::Job& job) {
   const Log log;
-  const int64_t procs = procs_of(options, job);
+  const int64_t procs = ranks_of(options.procs, job.layout);
   const train::RunFolder folder = run_folder(options, job);
   prepare(job, procs, log);
   if (options.resume) train::check_resume(job, procs, folder.checkpoints());
@@ -102,7 +94,7 @@ int train_here(const Options& options, spec::Job& job) {
   const double started = Clock().seconds() - device::seconds_since_process_start();
   setenv(train::kStartedVariable, fmt::format("{:.6f}", started).c_str(), /*overwrite=*/1);
   return launch::run_local_ranks(
-      procs, worker_arguments(options, folder), log,
+      procs, rank_arguments(options, folder), log,
       {.threads = static_cast<int>(job.training.threads), .finish_grace = kFinishGrace});
 }
 
@@ -121,13 +113,7 @@ int train_one_of_many(const Options& options, spec::Job& job, const comm::World&
     world.local_rank == 0 ? prepare(job, world.size, Log()) : spec::resolve_layout(job, world.size);
     if (world.rank == 0) train::create(folder, job);
   }
-  try {
-    return train_rank(options, job, world, folder);
-  } catch (const std::exception& error) {
-    // Peers that are gone cannot be waited for: the process leaves as it is.
-    Log(fmt::format("rank {}", world.rank)).error("{}", error.what());
-    launch::leave(launch::exit_status(error));
-  }
+  return as_one_of_many(world, [&] { return train_rank(options, job, world, folder); });
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <cstdlib>
 
 #include "cli/engine/verbs.h"
+#include "cli/engine/workers.h"
 #include "cli/job_options.h"
 #include "cli/verb.h"
 #include "launch/local_ranks.h"
@@ -10,6 +11,7 @@
 #include "train/run.h"
 #include "verify/communication.h"
 #include "verify/memory.h"
+#include "verify/replicas.h"
 #include "verify/update_equivalence.h"
 
 namespace muster::cli {
@@ -50,20 +52,10 @@ class TemporaryFolder {
 
 int testify(const Options& options, spec::Job& job, const comm::World& world) {
   spec::resolve_layout(job, world.size);
-  try {
+  return as_one_of_many(world, [&] {
     verify::write(verify::testify(job, world), options.witness);
     return 0;
-  } catch (const std::exception& error) {
-    Log(fmt::format("rank {}", world.rank)).error("{}", error.what());
-    launch::leave(launch::exit_status(error));
-  }
-}
-
-std::vector<std::string> worker_arguments(const Options& options, const fs::path& folder) {
-  std::vector<std::string> arguments{"muster", "verify", options.job.path, "--witness", folder.string()};
-  for (const std::string& setting : options.job.settings)
-    arguments.insert(arguments.end(), {"--set", setting});
-  return arguments;
+  });
 }
 
 spec::Job for_one_process(spec::Job job) {
@@ -78,6 +70,7 @@ std::vector<verify::Check> prove(const spec::Job& job, const std::vector<verify:
   const auto add = [&](std::vector<verify::Check> more) {
     checks.insert(checks.end(), more.begin(), more.end());
   };
+  add(verify::replicas(job, ranks));
   std::vector<telemetry::StepRecord> rehearsed;
   for (const verify::Witness& rank : ranks) rehearsed.push_back(plan::rehearse(job, rank.rank).record);
   for (size_t at = 0; at < ranks.size(); ++at) add(verify::memory(rehearsed[at], ranks[at]));
@@ -87,13 +80,13 @@ std::vector<verify::Check> prove(const spec::Job& job, const std::vector<verify:
 
 int verify_here(const Options& options, spec::Job& job) {
   const Log log;
-  const int64_t procs =
-      options.procs > 0 ? options.procs : std::max<int64_t>(1, job.layout.data) * job.layout.tensor;
+  const int64_t procs = ranks_of(options.procs, job.layout);
   train::check(job, procs);
   data::prepare(job, log);
   const TemporaryFolder folder;
-  const int status = launch::run_local_ranks(procs, worker_arguments(options, folder.path()), log,
-                                             {.threads = static_cast<int>(job.training.threads)});
+  const int status = launch::run_local_ranks(
+      procs, worker_arguments("verify", options.job, "--witness", folder.path().string()), log,
+      {.threads = static_cast<int>(job.training.threads)});
   if (status != 0) return status;
   std::vector<verify::Witness> ranks;
   for (int64_t rank = 0; rank < procs; ++rank) ranks.push_back(verify::read(folder.path(), rank, job));

@@ -1,4 +1,5 @@
 #include <cmath>
+#include <limits>
 
 #include "nn/kernels/kernels.h"
 #include "nn/kernels/parallel.h"
@@ -9,7 +10,7 @@ namespace {
 
 template <class T>
 MUSTER_CLONES T largest(const T* row, int64_t size) {
-  T most = row[0];
+  T most = -std::numeric_limits<T>::infinity();
 #pragma omp simd reduction(max : most)
   for (int64_t i = 0; i < size; ++i) most = row[i] > most ? row[i] : most;
   return most;

@@ -1,24 +1,21 @@
 // The attention half of a block: r + Wo attention(rotary(Wqkv norm(r))); split by heads over a tensor group.
 #pragma once
+#include "nn/layers/normed_linear.h"
 #include "nn/ops/attention.h"
 #include "nn/ops/elementwise.h"
-#include "nn/ops/norm.h"
 #include "nn/recompute.h"
-#include "nn/tensor_group.h"
 
 namespace muster::nn {
 
 class AttentionLayer {
  public:
   struct Parameters {
-    Norm norm;
-    Weight* qkv = nullptr;       // rows [query, key, value]
-    Weight* qkv_bias = nullptr;  // may be null, as below
+    NormedLinear qkv;  // outputs [query, key, value]
     Weight* out = nullptr;
-    Weight* out_bias = nullptr;
+    Weight* out_bias = nullptr;  // may be null
   };
   struct Saved {
-    at::Tensor residual_NH;
+    at::Tensor residual_MH;
     NormSaved norm;
     at::Tensor qkv_NE;
     AttentionOutput attention;
@@ -28,15 +25,15 @@ class AttentionLayer {
       : p_(parameters), heads_(heads), group_(group) {}
 
   // The residual stream after this layer. Keeps what `keep` says in `saved`; with `saved` null nothing.
-  at::Tensor forward(Executor& run, const at::Tensor& residual_NH, int64_t length, const RotaryTable& rotary,
+  at::Tensor forward(Executor& run, const at::Tensor& residual_MH, int64_t length, const RotaryTable& rotary,
                      const Dropout& dropout, Keep keep, Saved* saved) const;
-  // Computes again what `saved` has not kept beside its residual_NH.
+  // Computes again what `saved` has not kept beside its residual_MH.
   void restore(Executor& run, int64_t length, const RotaryTable& rotary, Saved& saved) const;
   // The stream after this layer, from all that backward needs.
   at::Tensor output(Executor& run, const Dropout& dropout, const Saved& saved) const;
-  // d_NH, the gradient of the stream after the layer, becomes that of the stream before it. `saved` is whole
+  // d_MH, the gradient of the stream after the layer, becomes that of the stream before it. `saved` is whole
   // and is used up.
-  void backward(Executor& run, at::Tensor d_NH, int64_t length, const RotaryTable& rotary,
+  void backward(Executor& run, at::Tensor d_MH, int64_t length, const RotaryTable& rotary,
                 const Dropout& dropout, Saved& saved) const;
   // Of `rows` rows in sequences of `length`: the elements of a Saved, the FLOPs of restore().
   KeepCosts costs(int64_t rows, int64_t length) const;

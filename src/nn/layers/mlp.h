@@ -1,10 +1,9 @@
 // The FFN half of a block: r + Wdown act(Wup norm(r)), the activation SwiGLU over [gate, up] or GELU;
 // split by width over a tensor group.
 #pragma once
+#include "nn/layers/normed_linear.h"
 #include "nn/ops/elementwise.h"
-#include "nn/ops/norm.h"
 #include "nn/recompute.h"
-#include "nn/tensor_group.h"
 
 namespace muster::nn {
 
@@ -12,14 +11,12 @@ class MlpLayer {
  public:
   enum class Activation { swiglu, gelu };
   struct Parameters {
-    Norm norm;
-    Weight* up = nullptr;       // SwiGLU: rows [gate, up]
-    Weight* up_bias = nullptr;  // may be null, as below
+    NormedLinear up;  // SwiGLU: outputs [gate, up]
     Weight* down = nullptr;
-    Weight* down_bias = nullptr;
+    Weight* down_bias = nullptr;  // may be null
   };
   struct Saved {
-    at::Tensor residual_NH;
+    at::Tensor residual_MH;
     NormSaved norm;
     at::Tensor up_NG;  // before the activation
   };
@@ -27,17 +24,16 @@ class MlpLayer {
   MlpLayer(Parameters parameters, Activation activation, int64_t intermediate_size, TensorGroup group)
       : p_(parameters), activation_(activation), size_(intermediate_size), group_(group) {}
 
-  // As AttentionLayer's; with Keep::input nothing is kept: residual_NH is the attention layer's output, which
+  // As AttentionLayer's; with Keep::input nothing is kept: residual_MH is the attention layer's output, which
   // its own input gives again.
-  at::Tensor forward(Executor& run, const at::Tensor& residual_NH, const Dropout& dropout, Keep keep,
+  at::Tensor forward(Executor& run, const at::Tensor& residual_MH, const Dropout& dropout, Keep keep,
                      Saved* saved) const;
   void restore(Executor& run, Saved& saved) const;
-  void backward(Executor& run, at::Tensor d_NH, const Dropout& dropout, Saved& saved) const;
+  void backward(Executor& run, at::Tensor d_MH, const Dropout& dropout, Saved& saved) const;
   KeepCosts costs(int64_t rows) const;
 
  private:
   at::Tensor output(Executor& run, const Dropout& dropout, const Saved& saved) const;
-  int64_t up_width() const { return activation_ == Activation::swiglu ? 2 * size_ : size_; }
   Parameters p_;
   Activation activation_;
   int64_t size_;

@@ -9,26 +9,26 @@ inline const Weight& value_or_none(const Weight* weight) {
   return weight ? *weight : none;
 }
 
-// branch_NH = residual + dropout(branch).
-inline void add_residual(Executor& run, at::Tensor branch_NH, const at::Tensor& residual_NH,
+// branch_MH = residual + dropout(branch).
+inline void add_residual(Executor& run, at::Tensor branch_MH, const at::Tensor& residual_MH,
                          const Dropout& dropout) {
-  if (dropout.probability > 0) drop(run, branch_NH, branch_NH, dropout);
-  add_to(run, branch_NH, residual_NH);
+  if (dropout.probability > 0) drop(run, branch_MH, branch_MH, dropout);
+  add_to(run, branch_MH, residual_MH);
 }
 
 // The gradient of a branch from that of the stream: the same tensor, or a copy with the same elements
 // dropped.
 class BranchGradient {
  public:
-  BranchGradient(Executor& run, const at::Tensor& d_NH, const Dropout& dropout) : branch_NH_(d_NH) {
+  BranchGradient(Executor& run, const at::Tensor& d_MH, const Dropout& dropout) : branch_MH_(d_MH) {
     if (dropout.probability == 0) return;
-    branch_NH_ = run.empty(d_NH.sizes(), Category::temporary);
-    drop(run, branch_NH_, d_NH, dropout);
+    branch_MH_ = run.empty(d_MH.sizes(), Category::temporary);
+    drop(run, branch_MH_, d_MH, dropout);
   }
-  const at::Tensor& tensor() const { return branch_NH_; }
+  const at::Tensor& tensor() const { return branch_MH_; }
 
  private:
-  at::Tensor branch_NH_;
+  at::Tensor branch_MH_;
 };
 
 }  // namespace muster::nn

@@ -5,28 +5,58 @@
 
 namespace muster::nn {
 
-void row_linear(Executor& run, const TensorGroup& group, at::Tensor y_NO, const at::Tensor& x_NI,
-                const Weight& weight, const Weight& bias) {
-  linear(run, y_NO, x_NI, weight, {});
-  group.all_reduce(y_NO).wait();
-  if (bias.defined()) add_bias(run, y_NO, bias);
+void column_linear(Executor& run, const TensorGroup& group, at::Tensor y_NO, const at::Tensor& x_MI,
+                   const Weight& weight, const Weight& bias) {
+  GatheredRows x(run, group, x_MI);
+  x.for_each_run([&](const at::Tensor& x_RI, int64_t first, int64_t rows) {
+    linear(run, y_NO.narrow(0, first, rows), x_RI, weight, bias);
+  });
 }
 
-void column_linear_backward(Executor& run, const TensorGroup& group, at::Tensor dx_NI, Weight& weight,
-                            Weight& bias, const at::Tensor& dy_NO, const at::Tensor& x_NI) {
+void column_linear_backward(Executor& run, const TensorGroup& group, at::Tensor dx_MI, Weight& weight,
+                            Weight& bias, const at::Tensor& dy_NO, const at::Tensor& x_MI) {
   if (!group.is_split()) {
-    linear_backward_weight(run, weight, bias, dy_NO, x_NI);
-    linear_backward_input(run, dx_NI, dy_NO, weight);
+    linear_backward_weight(run, weight, bias, dy_NO, x_MI);
+    linear_backward_input(run, dx_MI, dy_NO, weight);
     return;
   }
+  GatheredRows x(run, group, x_MI);
+  const bool shares = group.shares_rows();
+  const at::Tensor dx_NI = shares ? run.empty({dy_NO.size(0), x_MI.size(1)}, Category::temporary) : dx_MI;
   linear_backward_input(run, dx_NI, dy_NO, weight);
-  comm::Pending sum = group.all_reduce(dx_NI);
-  linear_backward_weight(run, weight, bias, dy_NO, x_NI);
+  comm::Pending sum = shares ? group.reduce_scatter(dx_MI, dx_NI) : group.all_reduce(dx_NI);
+  linear_backward_weight(run, weight, bias, dy_NO, x.whole());
   sum.wait();
 }
 
-at::Tensor gradient_beside(const Executor& run, const TensorGroup& group, const at::Tensor& x_NI) {
-  return group.is_split() ? run.empty(x_NI.sizes(), Category::temporary) : x_NI;
+at::Tensor gradient_beside(const Executor& run, const TensorGroup& group, const at::Tensor& x_MI) {
+  return group.is_split() ? run.empty(x_MI.sizes(), Category::temporary) : x_MI;
+}
+
+void row_linear(Executor& run, const TensorGroup& group, at::Tensor y_MO, const at::Tensor& x_NI,
+                const Weight& weight, const Weight& bias) {
+  if (group.shares_rows()) {
+    const at::Tensor y_NO = run.empty({x_NI.size(0), y_MO.size(1)}, Category::temporary);
+    linear(run, y_NO, x_NI, weight, {});
+    group.reduce_scatter(y_MO, y_NO).wait();
+  } else {
+    linear(run, y_MO, x_NI, weight, {});
+    group.all_reduce(y_MO).wait();
+  }
+  if (bias.defined()) add_bias(run, y_MO, bias);
+}
+
+void row_linear_backward_input(Executor& run, at::Tensor dx_NI, GatheredRows& dy, const Weight& weight) {
+  dy.for_each_run([&](const at::Tensor& dy_RO, int64_t first, int64_t rows) {
+    linear_backward_input(run, dx_NI.narrow(0, first, rows), dy_RO, weight);
+  });
+}
+
+void row_linear_backward_weight(Executor& run, Weight& weight, Weight* bias, GatheredRows& dy,
+                                const at::Tensor& x_NI) {
+  Weight none;
+  linear_backward_weight(run, weight, none, dy.whole(), x_NI);
+  if (bias) sum_rows(run, *bias, dy.own(), 1);
 }
 
 }  // namespace muster::nn

@@ -192,6 +192,10 @@ void cross_entropy(at::Tensor logits_NV, at::Tensor losses_N, const at::Tensor& 
 }
 
 void largest_logit(at::Tensor most_N, const at::Tensor& logits_NV) {
+  if (logits_NV.size(1) == 0) {
+    most_N.fill_(-INFINITY);
+    return;
+  }
   at::amax_out(most_N, logits_NV, 1);
 }
 

@@ -10,13 +10,20 @@ namespace muster::nn {
 // Rows of logits that exist at one time: `asked`, or as many as fit in 32 MiB, evened out over the chunks.
 int64_t loss_chunk_rows(int64_t rows, int64_t vocabulary, int64_t element_bytes, int64_t asked);
 
+// The part of the vocabulary that this rank has: `ids` of them from first_id on. The last rows of its table
+// may be padding, which takes no part in anything.
+struct VocabularyPart {
+  int64_t first_id = 0, ids = 0;
+};
+
 // Adds the sum of the losses of the targets_N >= 0 (int32) to loss_sum (fp64, one element). Losses are sums:
-// the division by the global token count comes once, at the update. With dx_NH defined: dx = the gradient of
+// the division by the global token count comes once, at the update. With dx_MH defined: dx = the gradient of
 // the sum, and the weight's gradient is written too. The vocabulary may be split by rows over a tensor group:
 // two small messages a chunk of rows (the largest logit; the sum of exponentials with the target's logit),
-// and one for dx. No rank sees another's logits.
-void linear_cross_entropy(Executor& run, const TensorGroup& group, at::Tensor loss_sum, at::Tensor dx_NH,
-                          const at::Tensor& x_NH, Weight& weight_VH, const at::Tensor& targets_N,
-                          int64_t chunk_rows);
+// and one for dx; where the group shares rows, each chunk of x is gathered while the one before is worked on,
+// and its dx is summed beside the product for the weight. No rank sees another's logits.
+void linear_cross_entropy(Executor& run, const TensorGroup& group, at::Tensor loss_sum, at::Tensor dx_MH,
+                          const at::Tensor& x_MH, Weight& weight_VH, VocabularyPart part,
+                          const at::Tensor& targets_N, int64_t chunk_rows);
 
 }  // namespace muster::nn

@@ -29,9 +29,12 @@ double over_group(Executor& run, const TensorGroup& group, double part) {
 
 double sum_of_squares(Executor& run, const TensorGroup& group, const ParameterStore& parameters) {
   double alike = run.is_meta() ? 1 : 0, in_parts = 0;
-  for (const Segment& segment : parameters.segments())
+  for (const Segment& segment : parameters.segments()) {
+    // Of those that hold the same slice, the first counts it.
+    if (segment.is_split && group.rank() % segment.copies != 0) continue;
     run.run("sum_of_squares", {0, static_cast<int64_t>(segment.gradient.nbytes())},
             [&] { (segment.is_split ? in_parts : alike) += squares_of(segment.gradient); });
+  }
   return alike + over_group(run, group, in_parts);
 }
 

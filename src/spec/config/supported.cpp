@@ -23,8 +23,6 @@ bool mixed(const NumericsConfig& numerics, const std::string& format) {
 }
 
 constexpr NotBuilt kNotBuilt[] = {
-    {"layout.sequence_parallel", [](const Job& j) { return j.layout.sequence_parallel; },
-     "sequence parallelism", kOnlyBuilt},
     {"layout.pipeline", [](const Job& j) { return j.layout.pipeline > 1; }, "pipeline parallelism",
      kOnlyBuilt},
     {"layout.chunks", [](const Job& j) { return j.layout.chunks > 1; }, "several chunks a stage", kOnlyBuilt},

@@ -93,14 +93,37 @@ void check_batch(Rules& rules) {
                 nearest_multiples(batch, data * micro));
 }
 
+// Sizes of the tensor axis that both kinds of heads allow, nearest to what was asked.
 std::string heads_remedy(const ModelSpec& model, int64_t tensor) {
-  const int64_t common = std::gcd(model.num_attention_heads, model.num_key_value_heads);
-  const bool too_many = tensor > model.num_key_value_heads;
-  return fmt::format("choose a tensor size that divides {}{}", common,
-                     too_many ? ": key-value heads are not replicated yet" : "");
+  const auto fits = [&](int64_t size) {
+    const int64_t key_heads = model.num_key_value_heads;
+    return size > 0 && model.num_attention_heads % size == 0 &&
+           (key_heads % size == 0 || size % key_heads == 0);
+  };
+  int64_t below = tensor, above = tensor;
+  while (!fits(below)) --below;
+  while (above < model.num_attention_heads && !fits(above)) ++above;
+  return fits(above) ? fmt::format("{} and {} are the nearest sizes of the tensor axis", below, above)
+                     : fmt::format("{} is the nearest size of the tensor axis", below);
 }
 
-// What the ranks of a tensor group share out evenly: whole heads, the FFN's width, the vocabulary.
+// Rows of a micro-batch are shared out evenly, whatever sequences they belong to.
+void check_sequence_parallel(Rules& rules) {
+  const Job& job = rules.job();
+  if (!job.layout.sequence_parallel || job.layout.tensor == 1) return;
+  const int64_t shares = job.layout.tensor * job.layout.context;
+  rules.require(
+      job.data.sequence_length * job.training.micro_batch_size % shares == 0,
+      {"data.sequence_length", "training.micro_batch_size", "layout.tensor", "layout.context",
+       "layout.sequence_parallel"},
+      fmt::format("times training.micro_batch_size = {} must be a multiple of layout.tensor{} = {}: "
+                  "layout.sequence_parallel shares these rows out",
+                  job.training.micro_batch_size, job.layout.context > 1 ? " x layout.context" : "", shares),
+      nearest_multiples(job.data.sequence_length, shares / std::gcd(shares, job.training.micro_batch_size)));
+}
+
+// What the ranks of a tensor group share out evenly: whole heads and the FFN's width. Key-value heads that
+// are fewer are shared by neighbours; the vocabulary is padded.
 void check_tensor(Rules& rules) {
   const ModelSpec& model = rules.job().model;
   const int64_t tensor = rules.job().layout.tensor;
@@ -109,11 +132,12 @@ void check_tensor(Rules& rules) {
                   fmt::format("must be a multiple of layout.tensor = {}", tensor), remedy);
   };
   divides("model.num_attention_heads", model.num_attention_heads, heads_remedy(model, tensor));
-  divides("model.num_key_value_heads", model.num_key_value_heads, heads_remedy(model, tensor));
+  rules.require(model.num_key_value_heads % tensor == 0 || tensor % model.num_key_value_heads == 0,
+                {"model.num_key_value_heads", "layout.tensor"},
+                fmt::format("must be a multiple or a divisor of layout.tensor = {}", tensor),
+                heads_remedy(model, tensor));
   divides("model.intermediate_size", model.intermediate_size,
           nearest_multiples(model.intermediate_size, tensor));
-  divides("model.vocab_size", model.vocab_size,
-          nearest_multiples(model.vocab_size, tensor) + "; ids that the tokenizer never gives are allowed");
 }
 
 }  // namespace
@@ -132,6 +156,7 @@ void check_rules(Rules& rules) {
 void check_divisions(Rules& rules) {
   check_batch(rules);
   check_tensor(rules);
+  check_sequence_parallel(rules);
 }
 
 }  // namespace muster::spec

@@ -9,13 +9,20 @@
 
 namespace muster::spec {
 
-// The global shape with each sharded dim divided by its axis. A dim that does not divide is a Bug: validation
-// came first.
+// The global shape with each sharded dim divided by its axis, padding with it. A dim that does not divide as
+// its placement asks is a Bug: validation came first.
 std::vector<int64_t> local_shape(const ParameterRow& row, const Mesh& mesh);
 
-// What `rank` holds of the parameter, before any axis shards it flat.
+// What `rank` holds of the parameter, before any axis shards it flat. A part that is nothing but padding has
+// no runs.
 LocalPart local_part(const ParameterRow& row, const Mesh& mesh, int64_t rank);
+// The same as a piece. Where the rank's tensor has padding, that lies behind the piece's elements.
+Piece local_piece(const ParameterRow& row, const Mesh& mesh, int64_t rank);
+// Elements of this rank's part that stand for none of the whole.
+int64_t padding_elements(const ParameterRow& row, const Mesh& mesh, int64_t rank);
 // Whether ranks of `axis` hold different slices of the parameter.
 bool is_split(const ParameterRow& row, const Mesh& mesh, Axis axis);
+// How many ranks of `axis` hold the slice that a rank holds: neighbours.
+int64_t copies(const ParameterRow& row, const Mesh& mesh, Axis axis);
 
 }  // namespace muster::spec

@@ -16,6 +16,20 @@ Placement split_over_tensor(int dim, int blocks = 1) {
   return placement;
 }
 
+// Ids that no rank needs may pad the last parts.
+Placement vocabulary() {
+  Placement placement = split_over_tensor(kRows);
+  placement[Axis::tensor].pads = true;
+  return placement;
+}
+
+// Whole key-value heads, which neighbours share where there are more ranks than heads.
+Placement key_value_heads(const ModelSpec& model) {
+  Placement placement = split_over_tensor(kRows);
+  placement[Axis::tensor].pieces = model.num_key_value_heads;
+  return placement;
+}
+
 // Collects the rows of one unit under a common name prefix.
 class UnitBuilder {
  public:
@@ -63,17 +77,20 @@ class UnitBuilder {
 void add_llama(const ModelSpec& m, std::vector<ParameterRow>& rows) {
   const double std = m.initializer_range;
   UnitBuilder(rows, 0, "model.")
-      .matrix("embed_tokens.weight", Role::token_embedding, m.vocab_size, m.hidden_size, kRows, std);
+      .matrix("embed_tokens.weight", Role::token_embedding, m.vocab_size, m.hidden_size, kRows, std)
+      .placement = vocabulary();
   for (int64_t layer = 0; layer < m.num_hidden_layers; ++layer) {
     UnitBuilder unit(rows, layer + 1, fmt::format("model.layers.{}.", layer));
     unit.norm("input_layernorm", m.hidden_size, false);
     unit.matrix("self_attn.q_proj.weight", Role::query, m.q_size(), m.hidden_size, kRows, std);
-    unit.matrix("self_attn.k_proj.weight", Role::key, m.kv_size(), m.hidden_size, kRows, std);
-    unit.matrix("self_attn.v_proj.weight", Role::value, m.kv_size(), m.hidden_size, kRows, std);
+    unit.matrix("self_attn.k_proj.weight", Role::key, m.kv_size(), m.hidden_size, kRows, std).placement =
+        key_value_heads(m);
+    unit.matrix("self_attn.v_proj.weight", Role::value, m.kv_size(), m.hidden_size, kRows, std).placement =
+        key_value_heads(m);
     if (m.attention_bias) {
       unit.vector("self_attn.q_proj.bias", Role::query_bias, m.q_size(), split_over_tensor(0), 0);
-      unit.vector("self_attn.k_proj.bias", Role::key_bias, m.kv_size(), split_over_tensor(0), 0);
-      unit.vector("self_attn.v_proj.bias", Role::value_bias, m.kv_size(), split_over_tensor(0), 0);
+      unit.vector("self_attn.k_proj.bias", Role::key_bias, m.kv_size(), key_value_heads(m), 0);
+      unit.vector("self_attn.v_proj.bias", Role::value_bias, m.kv_size(), key_value_heads(m), 0);
     }
     unit.matrix("self_attn.o_proj.weight", Role::attention_output, m.hidden_size, m.q_size(), kColumns, std);
     unit.norm("post_attention_layernorm", m.hidden_size, false);
@@ -84,7 +101,8 @@ void add_llama(const ModelSpec& m, std::vector<ParameterRow>& rows) {
   UnitBuilder last(rows, m.num_hidden_layers + 1, "");
   last.norm("model.norm", m.hidden_size, false);
   if (!m.tie_word_embeddings)
-    last.matrix("lm_head.weight", Role::head, m.vocab_size, m.hidden_size, kRows, std);
+    last.matrix("lm_head.weight", Role::head, m.vocab_size, m.hidden_size, kRows, std).placement =
+        vocabulary();
 }
 
 void add_gpt2(const ModelSpec& m, std::vector<ParameterRow>& rows) {
@@ -92,7 +110,8 @@ void add_gpt2(const ModelSpec& m, std::vector<ParameterRow>& rows) {
   // Residual projections start smaller by the root of their number (GPT-2 report, section 2.3).
   const double residual_std = std / std::sqrt(2.0 * static_cast<double>(m.num_hidden_layers));
   UnitBuilder first(rows, 0, "transformer.");
-  first.matrix("wte.weight", Role::token_embedding, m.vocab_size, m.hidden_size, kRows, std);
+  first.matrix("wte.weight", Role::token_embedding, m.vocab_size, m.hidden_size, kRows, std).placement =
+      vocabulary();
   first.matrix("wpe.weight", Role::position_embedding, m.max_position_embeddings, m.hidden_size, kRows, std)
       .placement = Placement{};
   for (int64_t layer = 0; layer < m.num_hidden_layers; ++layer) {

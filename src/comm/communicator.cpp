@@ -117,6 +117,8 @@ Pending Communicator::all_reduce(at::Tensor tensor, Reduce op, Site site) {
   return pending;
 }
 
+// In place, each rank tells its part: Gloo's own gathers into a copy that its thread makes and frees at its
+// own time, twice the memory and not the same from run to run.
 Pending Communicator::all_gather(at::Tensor out, at::Tensor in, Site site) {
   check_pair("all_gather", out, in, size());
   if (!state_->backend) {

@@ -63,7 +63,11 @@ void Pending::wait() {
     if (!finished) throw_aborted(*state_->group, state_->call);
   }
   state_->line.waited(Clock().seconds() - begin);
-  if (state_->finish) state_->finish();
+  try {
+    if (state_->finish) state_->finish();
+  } catch (const std::exception& error) {
+    throw_failure(*state_->group, state_->call, error);
+  }
   state_->finish = nullptr;
   state_->work.reset();
   state_->lent.clear();

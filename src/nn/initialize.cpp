@@ -14,33 +14,40 @@ int64_t product(const Shape& shape, size_t first, size_t last) {
   return elements;
 }
 
-// Neighbours in `host` that are neighbours in the whole are drawn in one go.
+// Neighbours in the part that are neighbours in the whole are drawn in one go.
 template <class T>
-void fill_part(const at::Tensor& host, const spec::ParameterRow& row, const spec::LocalPart& part,
-               PhiloxKey key) {
+void fill_range(T* piece, const spec::ParameterRow& row, const spec::LocalPart& part, FlatRange range,
+                PhiloxKey key) {
   const auto dim = static_cast<size_t>(part.dim);
+  const int64_t local_size = part.runs.back().local + part.runs.back().size;
   const int64_t outer = product(row.shape, 0, dim), inner = product(row.shape, dim + 1, row.shape.size());
   for (int64_t at = 0; at < outer; ++at)
     for (const spec::IndexRun& run : part.runs) {
-      T* to = data<T>(host) + (at * host.size(part.dim) + run.local) * inner;
-      kernels::fill_normal(to, run.size * inner, (at * row.shape[dim] + run.global) * inner, key,
-                           row.initializer.scale);
+      const int64_t local = (at * local_size + run.local) * inner;
+      const int64_t first = std::max(local, range.first);
+      const int64_t last = std::min(local + run.size * inner, range.first + range.size);
+      if (first >= last) continue;
+      const int64_t global = (at * row.shape[dim] + run.global) * inner + first - local;
+      kernels::fill_normal(piece + first - range.first, last - first, global, key, row.initializer.scale);
     }
 }
 
 }  // namespace
 
-void initialize(Executor& run, at::Tensor value, const spec::ParameterRow& row, const spec::LocalPart& part,
-                uint64_t seed) {
-  run.run("initialize", {0, static_cast<int64_t>(value.nbytes())}, [&] {
+void initialize(Executor& run, at::Tensor piece, const spec::ParameterRow& row, const spec::LocalPart& part,
+                FlatRange range, uint64_t seed) {
+  if (range.size == 0) return;
+  run.run("initialize", {0, static_cast<int64_t>(piece.nbytes())}, [&] {
     if (row.initializer.kind == spec::Initializer::Kind::constant) {
-      value.fill_(row.initializer.scale);
+      piece.fill_(row.initializer.scale);
       return;
     }
-    at::Tensor host = value.is_cpu() ? value : at::empty(value.sizes(), value.options().device(at::kCPU));
-    with_type(host,
-              [&](auto zero) { fill_part<decltype(zero)>(host, row, part, random_key(seed, row.name)); });
-    if (!value.is_cpu()) value.copy_(host);
+    at::Tensor host = piece.is_cpu() ? piece : at::empty(piece.sizes(), piece.options().device(at::kCPU));
+    with_type(host, [&](auto zero) {
+      using T = decltype(zero);
+      fill_range(data<T>(host), row, part, range, random_key(seed, row.name));
+    });
+    if (!piece.is_cpu()) piece.copy_(host);
   });
 }
 

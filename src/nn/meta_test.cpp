@@ -33,7 +33,8 @@ MicroBatch micro_batch(const Case& c, at::Device device, int64_t which) {
 StepRecord record_step(const Case& c, at::Device device) {
   Rig rig(c.model, c.options, device, c.dtype);
   for (const spec::ParameterRow& row : rig.table.rows())
-    initialize(rig.run, rig.parameters.value(row), row, spec::local_part(row, rig.mesh, 0), 1);
+    initialize(rig.run, rig.parameters.value_piece(row), row, spec::local_part(row, rig.mesh, 0),
+               rig.parameters.owned(row), 1);
   const at::Tensor loss = rig.run.empty({1}, Category::other, at::kDouble);
   loss.zero_();
   std::vector<MicroBatch> batches;
@@ -46,8 +47,9 @@ StepRecord record_step(const Case& c, at::Device device) {
   ledger.start_recording(&record.memory);
   rig.run.set_record(&record);
   for (const MicroBatch& batch : batches) {
-    Transformer::Saved saved = rig.transformer.forward(rig.run, batch, loss);
-    rig.transformer.backward(rig.run, batch, saved, [](int64_t) {});
+    UnitAccess access;
+    Transformer::Saved saved = rig.transformer.forward(rig.run, batch, loss, access);
+    rig.transformer.backward(rig.run, batch, saved, access);
   }
   rig.run.set_record(nullptr);
   ledger.stop_recording();

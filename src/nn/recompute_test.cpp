@@ -74,10 +74,11 @@ std::vector<at::Tensor> results(const spec::ModelSpec& model, const Case& c) {
   rig.parameters.begin_step();
   const at::Tensor loss = at::zeros({1}, at::kDouble);
   const MicroBatch first = micro_batch(model, 0), second = micro_batch(model, 1);
-  Transformer::Saved saved_first = rig.transformer.forward(rig.run, first, loss);
-  Transformer::Saved saved_second = rig.transformer.forward(rig.run, second, loss);
-  rig.transformer.backward(rig.run, first, saved_first, [](int64_t) {});
-  rig.transformer.backward(rig.run, second, saved_second, [](int64_t) {});
+  UnitAccess access;
+  Transformer::Saved saved_first = rig.transformer.forward(rig.run, first, loss, access);
+  Transformer::Saved saved_second = rig.transformer.forward(rig.run, second, loss, access);
+  rig.transformer.backward(rig.run, first, saved_first, access);
+  rig.transformer.backward(rig.run, second, saved_second, access);
   std::vector<at::Tensor> results{loss};
   for (const Bucket& bucket : rig.parameters.buckets()) results.push_back(bucket.gradient.clone());
   return results;
@@ -91,7 +92,8 @@ int64_t kept_by_layers(const spec::ModelSpec& model, const Case& c) {
   batch.ids_N = batch.ids_N.to(at::kMeta), batch.targets_N = batch.targets_N.to(at::kMeta);
   device::Ledger& ledger = device::ledger(at::kMeta);
   const int64_t before = ledger.live(Category::activations);
-  const Transformer::Saved saved = rig.transformer.forward(rig.run, batch, loss);
+  UnitAccess access;
+  const Transformer::Saved saved = rig.transformer.forward(rig.run, batch, loss, access);
   auto last = static_cast<int64_t>(saved.residual_MH.nbytes() + saved.dnormed_MH.nbytes() +
                                    saved.norm.rstd_N.nbytes());
   if (saved.norm.mean_N.defined()) last += static_cast<int64_t>(saved.norm.mean_N.nbytes());

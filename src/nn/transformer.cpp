@@ -118,8 +118,11 @@ at::Tensor Transformer::embedded(Executor& run, const MicroBatch& batch, bool tr
   return x_MH;
 }
 
-at::Tensor Transformer::through_blocks(Executor& run, const MicroBatch& batch, bool training, Saved* saved) {
+at::Tensor Transformer::through_blocks(Executor& run, const MicroBatch& batch, bool training, Saved* saved,
+                                       UnitAccess& access) {
+  access.use_values(0);
   at::Tensor x_MH = embedded(run, batch, training);
+  if (!is_tied()) access.leave_values(0);
   const RotaryTable& rotary = rotary_for(run, batch.length);
   if (saved) {
     saved->attention.resize(attention_.size());
@@ -127,6 +130,7 @@ at::Tensor Transformer::through_blocks(Executor& run, const MicroBatch& batch, b
   }
   for (size_t layer = 0; layer < attention_.size(); ++layer) {
     const auto number = static_cast<int64_t>(layer);
+    access.use_values(number + 1);
     run.set_place(layer_name(number, "attention"));
     x_MH = attention_[layer].forward(run, x_MH, batch.length, rotary,
                                      dropout_at("attention", number, batch, training), keep_[layer],
@@ -134,7 +138,9 @@ at::Tensor Transformer::through_blocks(Executor& run, const MicroBatch& batch, b
     run.set_place(layer_name(number, "mlp"));
     x_MH = mlp_[layer].forward(run, x_MH, dropout_at("mlp", number, batch, training), keep_[layer],
                                saved ? &saved->mlp[layer] : nullptr);
+    access.leave_values(number + 1);
   }
+  access.use_values(last_unit());
   return x_MH;
 }
 
@@ -147,20 +153,23 @@ void Transformer::loss(Executor& run, const MicroBatch& batch, at::Tensor loss_s
                        vocabulary_, batch.targets_N, chunk);
 }
 
-Transformer::Saved Transformer::forward(Executor& run, const MicroBatch& batch, at::Tensor loss_sum) {
+Transformer::Saved Transformer::forward(Executor& run, const MicroBatch& batch, at::Tensor loss_sum,
+                                        UnitAccess& access) {
   run.set_phase("forward");
   Saved saved;
-  saved.residual_MH = through_blocks(run, batch, /*training=*/true, &saved);
+  saved.residual_MH = through_blocks(run, batch, /*training=*/true, &saved, access);
   run.set_place("loss");
   const at::Tensor normed_MH = run.empty(saved.residual_MH.sizes(), Category::temporary);
   norm(run, normed_MH, saved.norm, saved.residual_MH, final_norm_);
   saved.dnormed_MH = run.empty(saved.residual_MH.sizes(), Category::activations);
+  access.use_gradients(last_unit());
+  if (is_tied()) access.use_gradients(0);
   loss(run, batch, loss_sum, saved.dnormed_MH, normed_MH);
+  if (is_tied()) access.leave_values(0);
   return saved;
 }
 
-void Transformer::backward(Executor& run, const MicroBatch& batch, Saved& saved,
-                           const std::function<void(int64_t)>& unit_done) {
+void Transformer::backward(Executor& run, const MicroBatch& batch, Saved& saved, UnitAccess& access) {
   run.set_phase("backward");
   run.set_place("loss");
   const auto layers = static_cast<int64_t>(attention_.size());
@@ -170,16 +179,21 @@ void Transformer::backward(Executor& run, const MicroBatch& batch, Saved& saved,
   saved.dnormed_MH = at::Tensor();
   saved.residual_MH = at::Tensor();
   saved.norm = {};
-  unit_done(layers + 1);
+  access.leave_values(layers + 1);
+  access.gradients_done(layers + 1);
   for (int64_t layer = layers - 1; layer >= 0; --layer) {
+    access.use_values(layer + 1);
+    access.use_gradients(layer + 1);
     backward_layer(run, batch, layer, d_MH, saved);
-    unit_done(layer + 1);
+    access.leave_values(layer + 1);
+    access.gradients_done(layer + 1);
   }
   run.set_place("embeddings");
   const Dropout dropout = dropout_at("embeddings", 0, batch, true);
   if (dropout.probability > 0) drop(run, d_MH, d_MH, dropout);
+  access.use_gradients(0);
   embed_backward(run, group_, d_MH, batch.ids_N, *token_, position_, batch.length);
-  unit_done(0);
+  access.gradients_done(0);
 }
 
 void Transformer::backward_layer(Executor& run, const MicroBatch& batch, int64_t layer,
@@ -207,21 +221,24 @@ void Transformer::backward_layer(Executor& run, const MicroBatch& batch, int64_t
   attention_[at].backward(run, d_MH, batch.length, rotary_, after_attention, attention);
 }
 
-void Transformer::evaluate(Executor& run, const MicroBatch& batch, at::Tensor loss_sum) {
+void Transformer::evaluate(Executor& run, const MicroBatch& batch, at::Tensor loss_sum, UnitAccess& access) {
   run.set_phase("evaluate");
-  const at::Tensor x_MH = through_blocks(run, batch, /*training=*/false, nullptr);
+  const at::Tensor x_MH = through_blocks(run, batch, /*training=*/false, nullptr, access);
   run.set_place("loss");
   const at::Tensor normed_MH = run.empty(x_MH.sizes(), Category::temporary);
   NormSaved saved;
   norm(run, normed_MH, saved, x_MH, final_norm_);
   loss(run, batch, loss_sum, {}, normed_MH);
+  access.leave_values(last_unit());
+  if (is_tied()) access.leave_values(0);
 }
 
 at::Tensor Transformer::next_token_logits(Executor& run, const at::Tensor& ids_N) {
   MUSTER_CHECK(!group_.is_split(), "logits of one rank among {}", group_.size());
   run.set_phase("sample");
   const MicroBatch batch{ids_N, {}, ids_N.size(0)};
-  const at::Tensor x_MH = through_blocks(run, batch, /*training=*/false, nullptr);
+  UnitAccess all_there;
+  const at::Tensor x_MH = through_blocks(run, batch, /*training=*/false, nullptr, all_there);
   const at::Tensor last_1H = x_MH.narrow(0, x_MH.size(0) - 1, 1);
   const at::Tensor normed_1H = run.empty(last_1H.sizes(), Category::temporary);
   NormSaved saved;

@@ -2,7 +2,6 @@
 // family, whole or shared by a tensor group. Forward and backward are explicit: what is kept, where it dies
 // and when a unit's gradients are complete is read off the code, and is the same on `meta`.
 #pragma once
-#include <functional>
 #include <vector>
 
 #include "nn/layers/attention.h"
@@ -11,6 +10,7 @@
 #include "nn/parameters.h"
 #include "nn/rotary.h"
 #include "nn/tensor_group.h"
+#include "nn/unit_access.h"
 
 namespace muster::nn {
 
@@ -45,13 +45,12 @@ class Transformer {
   };
 
   // Adds the sum of the micro-batch's losses to loss_sum (fp64, one element); the head's gradient is written
-  // here.
-  Saved forward(Executor& run, const MicroBatch& batch, at::Tensor loss_sum);
-  // Writes every other gradient; `unit_done(unit)` is called as backward leaves a unit, the last one first.
-  void backward(Executor& run, const MicroBatch& batch, Saved& saved,
-                const std::function<void(int64_t)>& unit_done);
+  // here. `access` is told of each unit on the way.
+  Saved forward(Executor& run, const MicroBatch& batch, at::Tensor loss_sum, UnitAccess& access);
+  // Writes every other gradient.
+  void backward(Executor& run, const MicroBatch& batch, Saved& saved, UnitAccess& access);
   // The loss alone, without dropout: nothing is kept and no gradient is touched.
-  void evaluate(Executor& run, const MicroBatch& batch, at::Tensor loss_sum);
+  void evaluate(Executor& run, const MicroBatch& batch, at::Tensor loss_sum, UnitAccess& access);
   // Logits of the last position of one sequence [1, V]. For a rank alone.
   at::Tensor next_token_logits(Executor& run, const at::Tensor& ids_N);
 
@@ -59,7 +58,10 @@ class Transformer {
   at::Tensor embedded(Executor& run, const MicroBatch& batch, bool training);
   int64_t rows_here(const MicroBatch& batch) const { return batch.ids_N.size(0) / group_.row_shares(); }
   // The stream after all blocks; keeps into `saved` unless null.
-  at::Tensor through_blocks(Executor& run, const MicroBatch& batch, bool training, Saved* saved);
+  at::Tensor through_blocks(Executor& run, const MicroBatch& batch, bool training, Saved* saved,
+                            UnitAccess& access);
+  bool is_tied() const { return head_ == token_; }
+  int64_t last_unit() const { return static_cast<int64_t>(attention_.size()) + 1; }
   // The end of the model; the gradient's too where dnormed_MH is defined.
   void loss(Executor& run, const MicroBatch& batch, at::Tensor loss_sum, at::Tensor dnormed_MH,
             const at::Tensor& normed_MH);

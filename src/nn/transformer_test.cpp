@@ -54,10 +54,11 @@ double run_step(Rig& rig, const MicroBatch& whole, int64_t micro_batches) {
   rig.parameters.begin_step();
   for (int64_t which = 0; which < micro_batches; ++which) {
     const MicroBatch batch = part(whole, which, micro_batches);
-    Transformer::Saved saved = rig.transformer.forward(rig.run, batch, loss);
-    rig.transformer.backward(rig.run, batch, saved, [](int64_t) {});
+    UnitAccess access;
+    Transformer::Saved saved = rig.transformer.forward(rig.run, batch, loss, access);
+    rig.transformer.backward(rig.run, batch, saved, access);
   }
-  rig.parameters.check_all_written();
+  for (const Bucket& bucket : rig.parameters.buckets()) rig.parameters.check_written(bucket);
   return loss.item<double>();
 }
 
@@ -175,7 +176,8 @@ TEST_P(Families, DropoutChangesWithStepAndSeedAndNotInEvaluation) {
   EXPECT_EQ(run_step(rig, whole, 1), loss);
   EXPECT_NE(run_step(other, whole, 1), loss);
   const at::Tensor evaluated = at::zeros({1}, at::kDouble);
-  rig.transformer.evaluate(rig.run, whole, evaluated);
+  UnitAccess access;
+  rig.transformer.evaluate(rig.run, whole, evaluated, access);
   EXPECT_NEAR(evaluated.item<double>(), run_step(without, whole, 1), 1e-10);
   whole.step = 6;
   EXPECT_NE(run_step(rig, whole, 1), loss);
@@ -192,7 +194,8 @@ TEST_P(Families, B023EvaluationTouchesNoGradientAndNoValue) {
   for (const spec::ParameterRow& row : rig.table.rows())
     before.insert(before.end(), {rig.parameters.value(row).clone(), rig.parameters.gradient(row).clone()});
   const at::Tensor loss = at::zeros({1}, at::kDouble);
-  rig.transformer.evaluate(rig.run, whole, loss);
+  UnitAccess access;
+  rig.transformer.evaluate(rig.run, whole, loss, access);
   size_t at = 0;
   for (const spec::ParameterRow& row : rig.table.rows()) {
     EXPECT_TRUE(rig.parameters.value(row).equal(before[at++])) << row.name;
@@ -221,12 +224,17 @@ TEST_P(Families, UnitsAreLeftLastFirstWithTheirGradientsComplete) {
   Named at_exit;
   rig.parameters.begin_step();
   const at::Tensor loss = at::zeros({1}, at::kDouble);
-  Transformer::Saved saved = rig.transformer.forward(rig.run, whole, loss);
-  rig.transformer.backward(rig.run, whole, saved, [&](int64_t unit) {
+  struct Exits : UnitAccess {
+    std::function<void(int64_t)> done;
+    void gradients_done(int64_t unit) override { done(unit); }
+  } exits;
+  exits.done = [&](int64_t unit) {
     order.push_back(unit);
     for (const spec::ParameterRow& row : rig.table.rows())
       if (row.unit == unit) at_exit[row.name] = rig.parameters.gradient(row).clone();
-  });
+  };
+  Transformer::Saved saved = rig.transformer.forward(rig.run, whole, loss, exits);
+  rig.transformer.backward(rig.run, whole, saved, exits);
   EXPECT_EQ(order, (std::vector<int64_t>{3, 2, 1, 0}));
   for (const spec::ParameterRow& row : rig.table.rows())
     EXPECT_TRUE(rig.parameters.gradient(row).equal(at_exit.at(row.name))) << row.name;

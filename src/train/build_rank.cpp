@@ -16,6 +16,24 @@ at::ScalarType dtype_of(const std::string& name) {
   return name == "float64" ? at::kDouble : at::kFloat;
 }
 
+// One unit a bucket where units come and go.
+int64_t bucket_bytes_of(const spec::Job& job) {
+  if (job.layout.zero == 3) return 1;
+  return job.training.bucket_bytes > 0 ? job.training.bucket_bytes : kBucketBytes;
+}
+
+// The units whose values a step uses (nn/unit_access.h): all of them forward, and the blocks backward.
+std::vector<int64_t> uses_of(const std::vector<schedule::Action>& actions, int64_t units) {
+  std::vector<int64_t> uses;
+  for (const schedule::Action& action : actions) {
+    if (action.kind == schedule::ActionKind::forward)
+      for (int64_t unit = 0; unit < units; ++unit) uses.push_back(unit);
+    if (action.kind == schedule::ActionKind::backward)
+      for (int64_t unit = units - 2; unit > 0; --unit) uses.push_back(unit);
+  }
+  return uses;
+}
+
 nn::Transformer::Options model_options(const spec::Job& job) {
   // The single stage has one micro-batch in flight.
   const int64_t rows = job.training.micro_batch_size * job.data.sequence_length;
@@ -38,37 +56,56 @@ Rank::Rank(const spec::Job& job, const spec::Mesh& mesh, int64_t rank, comm::Gro
       run_(device, dtype_of(job.numerics.compute), clock),
       table_(job.model) {
   // Values and gradients in flat buffers, by the parameter table; a bucket of gradients is one message.
-  const int64_t bucket_bytes = job.training.bucket_bytes > 0 ? job.training.bucket_bytes : kBucketBytes;
-  parameters_ = std::make_unique<nn::ParameterStore>(table_, mesh_, run_, bucket_bytes);
+  parameters_ = std::make_unique<nn::ParameterStore>(table_, mesh_, run_, bucket_bytes_of(job), sharding());
   // The same first bits in every layout.
   load_or_initialize();
   // Layers over views of those buffers.
   model_ =
       std::make_unique<nn::Transformer>(job.model, tensor_group(), *parameters_, run_, model_options(job));
-  // State beside each parameter, and the way its gradient is summed.
+  // State beside each parameter, the way its gradient is summed, and the way its value comes to where it is
+  // used.
   optimizer_ = std::make_unique<Optimizer>(job.optimizer, *parameters_, run_);
-  reducer_ = std::make_unique<Reducer>(*parameters_, groups_.on(spec::Span::tokens));
+  comm::Communicator& copies = groups_.on(job.layout.zero > 0 ? spec::Span::replicate : spec::Span::tokens);
+  reducer_ = std::make_unique<Reducer>(*parameters_, copies, run_);
+  values_ = std::make_unique<Values>(*parameters_);
   partial_sums_ =
       std::make_unique<PartialSums>(*parameters_, job.layout, mesh_, groups_.on(spec::Axis::tensor));
   // What a step does, in order.
   actions_ = schedule::single_stage(spec::micro_batches(job));
   schedule::validate(actions_, spec::micro_batches(job));
+  uses_ = uses_of(actions_, table_.units());
 }
 
+nn::Sharding Rank::sharding() {
+  const int64_t stage = job_.layout.zero;
+  if (stage == 0) return {};
+  return {&groups_.on(spec::Span::shard), stage >= 2, stage >= 3};
+}
+
+// What this rank owns and no more.
 void Rank::load_or_initialize() {
   if (run_.is_meta()) return;
   for (const spec::ParameterRow& row : table_.rows())
-    if (spec::padding_elements(row, mesh_, number_) > 0) parameters_->value(row).zero_();
-  if (job_.weights.empty()) {
-    for (const spec::ParameterRow& row : table_.rows())
-      nn::initialize(run_, parameters_->value(row), row, spec::local_part(row, mesh_, number_),
-                     job_.training.seed);
-    return;
-  }
+    if (spec::padding_elements(row, mesh_, number_) > 0) parameters_->value_piece(row).zero_();
+  if (!job_.weights.empty()) return load();
+  for (const spec::ParameterRow& row : table_.rows())
+    nn::initialize(run_, parameters_->value_piece(row), row, spec::local_part(row, mesh_, number_),
+                   parameters_->owned(row), job_.training.seed);
+}
+
+// Of each parameter what this rank owns.
+void Rank::load() {
   checkpoint::load_weights(job_.weights, table_, [&](const spec::ParameterRow& row) {
-    const spec::Piece piece = spec::local_piece(row, mesh_, number_);
-    return checkpoint::Destination(parameters_->value(row).view({-1}).narrow(0, 0, piece.elements()), piece);
+    const spec::Piece piece = owned_piece(row);
+    return checkpoint::Destination(parameters_->value_piece(row).narrow(0, 0, piece.elements()), piece);
   });
+}
+
+spec::Piece Rank::owned_piece(const spec::ParameterRow& row) const {
+  const spec::Piece part = spec::local_piece(row, mesh_, number_);
+  const nn::FlatRange own = parameters_->owned(row);
+  const int64_t elements = part.elements();
+  return part.narrow(std::min(own.first, elements), std::min(own.first + own.size, elements));
 }
 
 }  // namespace muster::train

@@ -1,5 +1,7 @@
 #include "train/final_weights.h"
 
+#include <algorithm>
+
 #include "checkpoint/hugging_face.h"
 
 namespace muster::train {
@@ -7,9 +9,18 @@ namespace {
 
 constexpr int64_t kDone = -1;
 
-// Which row is wanted next: the writer asks in the order of its files, and the others follow.
+// The ranks that share rank 0's copy of the state, in its place of the tensor axis.
+bool shares_with_rank_0(Rank& rank, int64_t number) {
+  if (!rank.parameters().sharding().peers) return number == 0;
+  return std::ranges::count(rank.mesh().group(0, spec::Span::shard), number) > 0;
+}
+
+// Which row is wanted next: the writer asks in the order of its files, and the others follow. First those
+// that share its place of the tensor axis hear of it, then each tells its tensor group.
 int64_t agree_on_row(Rank& rank, int64_t row) {
   const at::Tensor wanted = at::full({1}, row, at::kLong).to(rank.executor().device());
+  comm::Communicator* peers = rank.parameters().sharding().peers;
+  if (peers && shares_with_rank_0(rank, rank.number())) peers->broadcast(wanted, 0).wait();
   rank.groups().on(spec::Axis::tensor).broadcast(wanted, 0).wait();
   return wanted.item<int64_t>();
 }
@@ -30,7 +41,7 @@ fs::path set_aside_weights(const RunFolder& folder) {
 
 at::Tensor gather_row(Rank& rank, int64_t index) {
   const spec::ParameterRow& row = rank.table().rows().at(static_cast<size_t>(index));
-  return rank.gather(row, rank.parameters().value(row));
+  return rank.whole(row, rank.parameters().value_piece(row));
 }
 
 }  // namespace
@@ -50,7 +61,7 @@ void save_final_weights(Rank& rank, const spec::Job& job, const RunFolder& folde
 }
 
 void hand_over_weights(Rank& rank) {
-  if (rank.groups().on(spec::Axis::tensor).ranks().front() != 0) return;
+  if (!shares_with_rank_0(rank, rank.groups().on(spec::Axis::tensor).ranks().front())) return;
   for (int64_t row = agree_on_row(rank, kDone); row != kDone; row = agree_on_row(rank, kDone))
     gather_row(rank, row);
 }

@@ -13,7 +13,7 @@ PartialSums::PartialSums(const nn::ParameterStore& parameters, const spec::Layou
     if (!spec::is_partial_over_tensor(row, layout)) continue;
     const int64_t copies = spec::copies(row, mesh, spec::Axis::tensor);
     const bool is_whole = copies == tensor.size();
-    (is_whole ? whole_ : shared_).add(parameters.gradient(row));
+    (is_whole ? whole_ : shared_).add(parameters.gradient_piece(row));
     if (is_whole) continue;
     MUSTER_CHECK(sharers_ == 1 || sharers_ == copies, "{} is shared by {} ranks, others by {}", row.name,
                  copies, sharers_);

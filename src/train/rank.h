@@ -8,10 +8,12 @@
 #include "comm/communicator.h"
 #include "nn/transformer.h"
 #include "schedule/action.h"
+#include "spec/mesh/piece.h"
 #include "train/feed.h"
 #include "train/optim/update.h"
 #include "train/partial_sums.h"
 #include "train/zero/reducer.h"
+#include "train/zero/values.h"
 
 namespace muster::train {
 
@@ -40,14 +42,18 @@ class Rank {
   int64_t number() const { return number_; }
   nn::Executor& executor() { return run_; }
   nn::ParameterStore& parameters() { return *parameters_; }
+  const nn::ParameterStore& parameters() const { return *parameters_; }
   nn::Transformer& model() { return *model_; }
   const spec::ParameterTable& table() const { return table_; }
   const Optimizer& optimizer() const { return *optimizer_; }
   Optimizer& optimizer() { return *optimizer_; }
   comm::Groups& groups() { return groups_; }
-  // The whole of a logical tensor, of which `part` is what this rank holds of `row`; its own part is its own
-  // even where others hold the same. Collective over the tensor axis.
-  at::Tensor gather(const spec::ParameterRow& row, const at::Tensor& part);
+  // Which elements of a parameter this rank owns; they lie in parameters().value_piece(row) from its start,
+  // and padding of the parameter behind them.
+  spec::Piece owned_piece(const spec::ParameterRow& row) const;
+  // The whole of a logical tensor, of which `piece` is what this rank owns of `row` (parameters().value_piece
+  // and the like). Collective over the ranks that share a copy of the state, and over the tensor axis.
+  at::Tensor whole(const spec::ParameterRow& row, const at::Tensor& piece);
 
   // While it lives, operators, messages and memory are written into `record`.
   class Recording {
@@ -63,10 +69,14 @@ class Rank {
 
  private:
   struct InFlight;
+  class Access;
   void load_or_initialize();
+  void load();
+  nn::Sharding sharding();
   nn::TensorGroup tensor_group() {
     return nn::TensorGroup(groups_.on(spec::Axis::tensor), job_.layout.sequence_parallel);
   }
+  at::Tensor part(const spec::ParameterRow& row, const at::Tensor& piece);
   void forward(const Feed& feed, const schedule::Action& action, InFlight& flight);
   void backward(const schedule::Action& action, InFlight& flight);
 
@@ -80,8 +90,10 @@ class Rank {
   std::unique_ptr<nn::Transformer> model_;
   std::unique_ptr<Optimizer> optimizer_;
   std::unique_ptr<Reducer> reducer_;
+  std::unique_ptr<Values> values_;
   std::unique_ptr<PartialSums> partial_sums_;
   std::vector<schedule::Action> actions_;
+  std::vector<int64_t> uses_;  // of units' values in a step, in order
 };
 
 }  // namespace muster::train

@@ -16,32 +16,36 @@
 namespace muster::train {
 namespace {
 
-// Gives each part to the rank with the fewest bytes so far, among the replicas of the data axis that come
-// first on the axes where the parameter is whole.
+// Gives each piece to the rank with the fewest bytes so far, among those that hold it: the ranks that see
+// other tokens, or of a sharded state the ones with the same shard; of neighbours on the tensor axis the
+// first.
 class Writers {
  public:
-  Writers(const spec::Mesh& mesh, int64_t rank) : mesh_(mesh), rank_(rank) {}
+  explicit Writers(const Rank& rank)
+      : mesh_(rank.mesh()),
+        rank_(rank.number()),
+        span_(rank.parameters().sharding().peers ? spec::Span::replicate : spec::Span::tokens) {}
 
   int64_t next(const spec::ParameterRow& row, int64_t bytes) {
-    const std::vector<int64_t> holders = mesh_.group(first_holder(row), spec::Span::tokens);
+    const std::vector<int64_t> holders = mesh_.group(first_neighbour(row), span_);
     const int64_t writer = *std::ranges::min_element(holders, {}, [&](int64_t rank) { return bytes_[rank]; });
     bytes_[writer] += bytes;
     return writer;
   }
 
  private:
-  // Of neighbours that hold the same, the first.
-  int64_t first_holder(const spec::ParameterRow& row) const {
+  int64_t first_neighbour(const spec::ParameterRow& row) const {
     std::array<int64_t, spec::kAxisCount> at{};
-    for (spec::Axis axis : mesh_.order()) {
-      const int64_t copies = spec::copies(row, mesh_, axis);
-      at[static_cast<size_t>(axis)] = mesh_.coordinate(rank_, axis) / copies * copies;
-    }
+    for (spec::Axis axis : mesh_.order()) at[static_cast<size_t>(axis)] = mesh_.coordinate(rank_, axis);
+    int64_t& tensor = at[static_cast<size_t>(spec::Axis::tensor)];
+    const int64_t copies = spec::copies(row, mesh_, spec::Axis::tensor);
+    tensor = tensor / copies * copies;
     return mesh_.rank_at(at);
   }
 
   const spec::Mesh& mesh_;
   int64_t rank_;
+  spec::Span span_;
   std::map<int64_t, int64_t> bytes_;
 };
 
@@ -85,15 +89,15 @@ std::string describe(const spec::LayoutConfig& layout) {
 
 checkpoint::State state_of(Rank& rank) {
   checkpoint::State state;
-  Writers writers(rank.mesh(), rank.number());
+  Writers writers(rank);
   for (const spec::ParameterRow& row : rank.table().rows()) {
-    const spec::Piece piece = spec::local_piece(row, rank.mesh(), rank.number());
+    const spec::Piece piece = rank.owned_piece(row);
     const auto add = [&](const std::string& kind, const at::Tensor& padded) {
-      const at::Tensor local = padded.view({-1}).narrow(0, 0, piece.elements());
+      const at::Tensor local = padded.narrow(0, 0, piece.elements());
       const int64_t writer = writers.next(row, static_cast<int64_t>(local.nbytes()));
       state.tensors.push_back({kind + "/" + row.name, piece, local, writer});
     };
-    const at::Tensor value = rank.parameters().value(row);
+    const at::Tensor value = rank.parameters().value_piece(row);
     add("parameters", value);
     for (const auto& [kind, tensor] : rank.optimizer().states_of(value)) add("optimizer." + kind, tensor);
   }

@@ -29,10 +29,32 @@ telemetry::Span span_of(const schedule::Action& action, double start, double sec
   return {std::move(name), "host", start, seconds};
 }
 
+std::vector<int64_t> evaluation_uses(int64_t forwards, int64_t units) {
+  std::vector<int64_t> uses;
+  for (int64_t at = 0; at < forwards; ++at)
+    for (int64_t unit = 0; unit < units; ++unit) uses.push_back(unit);
+  return uses;
+}
+
 }  // namespace
+
+// Values come and gradients go as the model walks through its units.
+class Rank::Access final : public nn::UnitAccess {
+ public:
+  Access(Rank& rank, bool last_backward) : rank_(rank), last_backward_(last_backward) {}
+  void use_values(int64_t unit) override { rank_.values_->use(unit); }
+  void leave_values(int64_t unit) override { rank_.values_->leave(unit); }
+  void use_gradients(int64_t unit) override { rank_.reducer_->use(unit); }
+  void gradients_done(int64_t unit) override { rank_.reducer_->unit_done(unit, last_backward_); }
+
+ private:
+  Rank& rank_;
+  bool last_backward_;
+};
 
 StepResult Rank::run_step(const Feed& feed, int64_t step, const PhaseObserver& observe) {
   parameters_->begin_step();
+  values_->begin(uses_);
   InFlight flight{step, Totals(run_, groups_.on(spec::Span::tokens)), {}, 0};
   StepResult result;
   result.learning_rate = learning_rate(job_.optimizer, step, job_.training.steps);
@@ -57,6 +79,7 @@ StepResult Rank::run_step(const Feed& feed, int64_t step, const PhaseObserver& o
         static_cast<UpdateResult&>(result) =
             ordered_update(run_, tensor_group(), *parameters_, flight.totals, *optimizer_,
                            result.learning_rate, job_.optimizer.gradient_clip);
+        if (!result.skipped) values_->changed();
         break;
     }
     if (run_.record()) run_.record()->spans.push_back(span_of(action, start, run_.clock().seconds() - start));
@@ -74,7 +97,8 @@ void Rank::forward(const Feed& feed, const schedule::Action& action, InFlight& f
   flight.totals.add_tokens(loaded.tokens);
   InFlight::MicroBatch& at = flight.micro_batches[action.micro_batch];
   at.batch = std::move(loaded.batch);
-  at.saved = model_->forward(run_, at.batch, flight.totals.loss_sum());
+  Access access(*this, false);
+  at.saved = model_->forward(run_, at.batch, flight.totals.loss_sum(), access);
 }
 
 void Rank::backward(const schedule::Action& action, InFlight& flight) {
@@ -82,18 +106,19 @@ void Rank::backward(const schedule::Action& action, InFlight& flight) {
   if (action.last_backward) flight.totals.start(run_);
   auto at = flight.micro_batches.extract(action.micro_batch);
   MUSTER_CHECK(!at.empty(), "backward of micro-batch {} before its forward", action.micro_batch);
-  model_->backward(run_, at.mapped().batch, at.mapped().saved, [&](int64_t unit) {
-    if (action.last_backward) reducer_->unit_done(unit);
-  });
+  Access access(*this, action.last_backward);
+  model_->backward(run_, at.mapped().batch, at.mapped().saved, access);
 }
 
 double Rank::evaluate(const Feed& feed, int64_t batches) {
   Totals totals(run_, groups_.on(spec::Span::tokens));
+  Access access(*this, false);
+  values_->begin(evaluation_uses(batches * feed.micro_batches(), table_.units()));
   for (int64_t batch = 1; batch <= batches; ++batch)
     for (int64_t at = 0; at < feed.micro_batches(); ++at) {
       Loaded loaded = feed.load(run_, batch, at);
       totals.add_tokens(loaded.tokens);
-      model_->evaluate(run_, loaded.batch, totals.loss_sum());
+      model_->evaluate(run_, loaded.batch, totals.loss_sum(), access);
     }
   totals.start(run_);
   const Totals::Values sums = totals.wait(run_);

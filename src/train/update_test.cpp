@@ -39,7 +39,7 @@ struct Step {
         table(nn::small_model(spec::Family::llama)),
         parameters(table, nn::one_rank(), run, 1),
         optimizer(config, parameters, run),
-        reducer(parameters, data),
+        reducer(parameters, data, run),
         totals(run, data) {
     for (const spec::ParameterRow& row : table.rows()) {
       parameters.weight(row);
@@ -55,7 +55,7 @@ struct Step {
   UpdateResult finish(double clip = 0) {
     for (const spec::ParameterRow& row : table.rows()) parameters.weight(row)->accumulate();
     totals.start(run);
-    for (int64_t unit = table.units() - 1; unit >= 0; --unit) reducer.unit_done(unit);
+    for (int64_t unit = table.units() - 1; unit >= 0; --unit) reducer.unit_done(unit, true);
     reducer.finish();
     return ordered_update(run, {}, parameters, totals, optimizer, /*learning_rate=*/1, clip);
   }
@@ -225,7 +225,10 @@ TEST(OrderedUpdate, NoTokenIsNoUpdate) {
 TEST(Reducer, AUnitThatWasNeverDoneIsABug) {
   alone([](comm::Communicator& data) {
     Step step(data);
-    step.reducer.unit_done(step.table.units() - 1);
+    const int64_t last = step.table.units() - 1;
+    for (const spec::ParameterRow& row : step.table.rows())
+      if (row.unit == last) step.parameters.weight(row)->accumulate();
+    step.reducer.unit_done(last, true);
     EXPECT_THROW(step.reducer.finish(), Bug);
   });
 }
@@ -233,8 +236,7 @@ TEST(Reducer, AUnitThatWasNeverDoneIsABug) {
 TEST(Reducer, AParameterWithoutGradientIsABug) {
   alone([](comm::Communicator& data) {
     Step step(data);
-    for (int64_t unit = step.table.units() - 1; unit >= 0; --unit) step.reducer.unit_done(unit);
-    EXPECT_THROW(step.reducer.finish(), Bug);
+    EXPECT_THROW(step.reducer.unit_done(step.table.units() - 1, true), Bug);
   });
 }
 

@@ -45,25 +45,26 @@ void move_constants(train::Rank& rank, uint64_t seed) {
     if (row.initializer.kind != spec::Initializer::Kind::constant) continue;
     spec::ParameterRow noise = row;
     noise.initializer = {spec::Initializer::Kind::normal, 0.02};
-    const at::Tensor value = rank.parameters().value(row), move = at::empty_like(value);
-    nn::initialize(rank.executor(), move, noise, spec::local_part(row, rank.mesh(), rank.number()), seed);
-    value.add_(move);
+    const at::Tensor own = rank.parameters().value_piece(row), move = at::empty_like(own);
+    nn::initialize(rank.executor(), move, noise, spec::local_part(row, rank.mesh(), rank.number()),
+                   rank.parameters().owned(row), seed);
+    own.add_(move);
   }
 }
 
 void take_update(Witness& witness, train::Rank& rank, const train::Feed& feed, const Meddle& meddle) {
-  const auto whole = [&](const spec::ParameterRow& row, const at::Tensor& part) {
-    return rank.gather(row, part).detach().cpu().clone();
+  const auto whole = [&](const spec::ParameterRow& row, const at::Tensor& piece) {
+    return rank.whole(row, piece).detach().cpu().clone();
   };
   const train::StepResult result = rank.run_step(feed, 1, [&](const char* phase, int64_t, int64_t) {
     if (meddle) meddle(rank, phase);
     if (std::string_view(phase) != "update") return;
     for (const spec::ParameterRow& row : rank.table().rows())
-      witness.gradients.push_back(whole(row, rank.parameters().gradient(row)));
+      witness.gradients.push_back(whole(row, rank.parameters().gradient_piece(row)));
   });
   for (at::Tensor& gradient : witness.gradients) gradient.div_(static_cast<double>(result.tokens));
   for (const spec::ParameterRow& row : rank.table().rows())
-    witness.parameters.push_back(whole(row, rank.parameters().value(row)));
+    witness.parameters.push_back(whole(row, rank.parameters().value_piece(row)));
   witness.loss = result.loss;
   witness.grad_norm = result.grad_norm;
   witness.tokens = result.tokens;
@@ -117,7 +118,7 @@ Witness testify(const spec::Job& job, const comm::World& world) {
   for (size_t at = 0; at < witness.state_hashes.size(); ++at) {
     const spec::ParameterRow& row = rank.table().rows()[at];
     uint64_t& hash = witness.state_hashes[at];
-    hash = hash64(bytes_of(rank.gather(row, rank.parameters().value(row)).cpu()), hash);
+    hash = hash64(bytes_of(rank.whole(row, rank.parameters().value_piece(row)).cpu()), hash);
   }
   return witness;
 }

@@ -95,12 +95,14 @@ TEST(Resume, KilledAnywhereItEndsWithTheSameBits) {
   }
 }
 
-// The same on layouts that split parameters: killed in every phase, with dropout and accumulation.
-TEST(Resume, TensorLayoutsEndWithTheSameBits) {
+// The same on layouts that split or shard what a rank holds: killed in every phase, with dropout and
+// accumulation.
+TEST(Resume, EveryLayoutEndsWithTheSameBits) {
   // The second has padded vocabularies and key-value heads that two ranks share.
-  for (const char* layout : {"--procs 4 --set layout.tensor=2",
-                             "--procs 4 --set layout.tensor=4 --set layout.sequence_parallel=true "
-                             "--set model.vocab_size=66"}) {
+  for (const char* layout :
+       {"--procs 4 --set layout.tensor=2 --set layout.zero=1",
+        "--procs 4 --set layout.tensor=4 --set layout.sequence_parallel=true --set model.vocab_size=66",
+        "--procs 2 --set layout.zero=2", "--procs 4 --set layout.zero=3 --set layout.replicate=2"}) {
     const Folder folder;
     const std::string job = nine_steps(folder, 3) + " " + layout + kAtOnce;
     ASSERT_EQ(train(folder, "whole", job).status, 0);
@@ -168,8 +170,9 @@ void expect_coverage(const std::vector<Layout>& layouts) {
 
 TEST(Resume, S39_AnotherLayoutGoesOnWithTheSameSamples) {
   expect_coverage({{1, ""},
-                   {4, "--set layout.tensor=2"},
-                   {4, "--set layout.tensor=4 --set layout.sequence_parallel=true"}});
+                   {4, "--set layout.tensor=4 --set layout.sequence_parallel=true"},
+                   {4, "--set layout.tensor=2 --set layout.zero=2"},
+                   {4, "--set layout.zero=3 --set layout.replicate=2"}});
 }
 
 // A replay takes the same layout: refused before a process starts, with the way out.

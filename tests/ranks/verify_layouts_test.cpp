@@ -197,7 +197,7 @@ TEST(VerifyMore, SharedRowsHaveAClosedForm) {
     std::map<std::string, std::pair<int64_t, int64_t>> totals;
     const Json messages = Json::parse(outcome.out)["messages"];
     for (const Json& message : messages) totals[message["op"]] = {message["count"], message["bytes"]};
-    constexpr int64_t kWhole = kRows * kHidden * kBytes, kChunks = 3;  // of 20, 20 and 8 rows
+    constexpr int64_t kWhole = kRows * kHidden * kBytes, kChunks = 3;  // of 16 rows
     EXPECT_EQ(totals["reduce_scatter"].first, kMicroBatches * (4 * kLayers + 1 + kChunks));
     EXPECT_EQ(totals["reduce_scatter"].second, kMicroBatches * (4 * kLayers + 1 + 1) * kWhole);
     EXPECT_EQ(totals["all_gather"].first, kMicroBatches * (6 * kLayers + 1 + kChunks));

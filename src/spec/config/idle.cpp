@@ -62,7 +62,13 @@ bool not_adaptive(const Job& job) {
 
 constexpr const char* kNoCheckpoints = "neither checkpoint.every nor every_minutes nor adaptive is given";
 
+bool one_unit_a_bucket(const Job& job) {
+  return job.layout.zero == 3;
+}
+
 constexpr Idle kIdle[] = {
+    {"training.bucket_bytes", one_unit_a_bucket,
+     "layout.zero is 3, where each unit is gathered and reduced by itself", "0"},
     {"optimizer.betas", not_adamw, "optimizer.name is not adamw, which has moments"},
     {"optimizer.eps", not_adamw, "optimizer.name is not adamw, which has it"},
     {"optimizer.momentum", not_sgd, "optimizer.name is not sgd, which has it; adamw has betas", "0.0"},

@@ -34,7 +34,8 @@ TEST(Rules, HeadsDivide) {
   EXPECT_EQ(problems[0].field, "model.num_attention_heads");
   EXPECT_THAT(problems[0].rule, HasSubstr("layout.tensor = 3"));
   EXPECT_EQ(problems[1].field, "model.num_key_value_heads");
-  EXPECT_THAT(problems[1].remedy, HasSubstr("2 and 4 are the nearest sizes"));
+  EXPECT_THAT(problems[1].rule, HasSubstr("a multiple or a divisor of layout.tensor = 3"));
+  EXPECT_THAT(problems[1].remedy, HasSubstr("2 and 4 are the nearest"));
   EXPECT_EQ(problems[2].field, "model.intermediate_size");
   EXPECT_EQ(problem({"model.num_attention_heads=5"}).field, "model.num_attention_heads");
 }
@@ -109,6 +110,26 @@ TEST(Rules, B097_SequenceParallelismNeedsATensorGroup) {
   EXPECT_THAT(refused.rule, HasSubstr("layout.tensor is 1"));
 }
 
+TEST(Rules, SequenceParallelismSharesRowsEvenly) {
+  const std::vector<std::string> shared = {"layout.sequence_parallel=true", "layout.tensor=4"};
+  const auto with = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), shared.begin(), shared.end());
+    return problems_of("", more);
+  };
+  const auto refused = with({"data.sequence_length=30", "training.micro_batch_size=1"});
+  ASSERT_THAT(refused, SizeIs(1));
+  EXPECT_EQ(refused[0].field, "data.sequence_length");
+  EXPECT_THAT(refused[0].rule, HasSubstr("layout.tensor = 4"));
+  EXPECT_THAT(refused[0].remedy, HasSubstr("28 and 32 are the nearest"));
+  // Two sequences of 30 are 60 rows.
+  EXPECT_THAT(with({"data.sequence_length=30", "training.micro_batch_size=2"}), IsEmpty());
+}
+
+TEST(Rules, FewerKeyHeadsThanRanksAndAnyVocabulary) {
+  EXPECT_THAT(problems_of("", {"layout.tensor=4", "model.num_key_value_heads=2", "model.vocab_size=511"}),
+              IsEmpty());
+}
+
 TEST(Rules, WhatAsksForNothingIsNoError) {
   EXPECT_THAT(problems_of("", {"optimizer.momentum=0", "layout.sequence_parallel=false", "layout.chunks=1",
                                "layout.replicate=1", "optimizer.decay_steps=0"}),
@@ -124,9 +145,9 @@ TEST(Rules, WhatAsksForNothingIsNoError) {
 
 TEST(Rules, WhatIsNotBuiltIsRefused) {
   for (const char* later :
-       {"layout.pipeline=2", "layout.context=2", "layout.expert=2", "layout.zero=1",
-        "numerics.parameters=float64", "numerics.gradients=float64", "numerics.optimizer=bfloat16",
-        "numerics.compute=bfloat16", "numerics.master=float32", "numerics.recipe=fp8"}) {
+       {"layout.pipeline=2", "layout.context=2", "layout.expert=2", "numerics.parameters=float64",
+        "numerics.gradients=float64", "numerics.optimizer=bfloat16", "numerics.compute=bfloat16",
+        "numerics.master=float32", "numerics.recipe=fp8"}) {
     const Problem refused = problem({later});
     EXPECT_THAT(refused.rule, HasSubstr("not built yet")) << later;
     EXPECT_FALSE(refused.remedy.empty()) << later;

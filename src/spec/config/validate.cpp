@@ -71,9 +71,6 @@ void check_layout(Rules& rules) {
   std::ranges::sort(sorted);
   rules.require(sorted == std::vector<std::string>{"context", "data", "pipeline", "tensor"}, {"layout.order"},
                 "must list each of tensor, context, data and pipeline once", "innermost first");
-  const int64_t data = std::max<int64_t>(layout.data, layout.replicate);
-  rules.require(data % layout.replicate == 0, {"layout.replicate", "layout.data"},
-                fmt::format("must divide layout.data = {}", layout.data), "data = replicate x shards");
 }
 
 std::string nearest_multiples(int64_t number, int64_t divisor) {
@@ -153,8 +150,22 @@ void check_rules(Rules& rules) {
   check_divisions(rules);
 }
 
+// Sizes of 0 say nothing yet.
+void check_shards(Rules& rules) {
+  const LayoutConfig& layout = rules.job().layout;
+  if (layout.zero == 0 || layout.data == 0) return;
+  rules.require(layout.data % layout.replicate == 0, {"layout.replicate", "layout.data"},
+                fmt::format("must divide layout.data = {}", layout.data), "data = replicate x shards");
+  rules.require(layout.data * layout.context > layout.replicate,
+                {"layout.zero", "layout.data", "layout.replicate", "layout.context"},
+                fmt::format("has nobody to share with: data x context / replicate = {} x {} / {} = 1",
+                            layout.data, layout.context, layout.replicate),
+                "use zero = 0, or more ranks a replica");
+}
+
 void check_divisions(Rules& rules) {
   check_batch(rules);
+  check_shards(rules);
   check_tensor(rules);
   check_sequence_parallel(rules);
 }

@@ -81,6 +81,8 @@ Pending::State::~State() {
   if (waited || !work || lent.empty()) return;
   if (const auto future = work->getFuture())
     future->addCallback([kept = std::move(lent)](c10::ivalue::Future&) {});
+  else
+    work.reset();  // sends and receives are called off with it, before their memory goes
 }
 
 bool Pending::done() const {

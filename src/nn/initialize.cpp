@@ -19,11 +19,10 @@ template <class T>
 void fill_range(T* piece, const spec::ParameterRow& row, const spec::LocalPart& part, FlatRange range,
                 PhiloxKey key) {
   const auto dim = static_cast<size_t>(part.dim);
-  const int64_t local_size = part.runs.back().local + part.runs.back().size;
   const int64_t outer = product(row.shape, 0, dim), inner = product(row.shape, dim + 1, row.shape.size());
   for (int64_t at = 0; at < outer; ++at)
     for (const spec::IndexRun& run : part.runs) {
-      const int64_t local = (at * local_size + run.local) * inner;
+      const int64_t local = (at * part.size + run.local) * inner;
       const int64_t first = std::max(local, range.first);
       const int64_t last = std::min(local + run.size * inner, range.first + range.size);
       if (first >= last) continue;

@@ -9,12 +9,6 @@
 namespace muster::nn {
 namespace {
 
-int64_t product(const std::vector<int64_t>& shape) {
-  int64_t elements = 1;
-  for (int64_t size : shape) elements *= size;
-  return elements;
-}
-
 struct Flat {
   at::Tensor whole, piece;
 };
@@ -43,7 +37,7 @@ ParameterStore::ParameterStore(const spec::ParameterTable& table, const spec::Me
   for (const spec::ParameterRow& row : table.rows()) {
     int64_t& used = size.elements[static_cast<size_t>(row.unit)];
     offsets_.push_back(used);
-    used += product(spec::local_shape(row, mesh));
+    used += c10::multiply_integers(spec::local_shape(row, mesh));
   }
   make_buckets(run, size);
   make_views(mesh);
@@ -72,7 +66,6 @@ void ParameterStore::make_buckets(const Executor& run, const Size& size) {
 void ParameterStore::add_bucket(const Executor& run, int64_t first_unit, int64_t last_unit,
                                 int64_t elements) {
   const int64_t peers = sharding_.size(), padded = (elements + peers - 1) / peers * peers;
-  padding_elements_ += padded - elements;
   for (int64_t unit = first_unit; unit <= last_unit; ++unit)
     unit_buckets_[static_cast<size_t>(unit)] = buckets_.size();
   const Flat value = make_flat(run, sharding_, padded, Category::parameters, sharding_.values);
@@ -88,8 +81,8 @@ void ParameterStore::make_views(const spec::Mesh& mesh) {
 // What stands from a row on, as a weight of this shape.
 Weight ParameterStore::view(size_t row, const std::vector<int64_t>& shape) const {
   Weight weight;
-  weight.value = bucket(row).value.narrow(0, offsets_[row], product(shape)).view(shape);
-  weight.gradient = bucket(row).gradient.narrow(0, offsets_[row], product(shape)).view(shape);
+  weight.value = bucket(row).value.narrow(0, offsets_[row], c10::multiply_integers(shape)).view(shape);
+  weight.gradient = bucket(row).gradient.narrow(0, offsets_[row], c10::multiply_integers(shape)).view(shape);
   weight.stored_in_out = table_->rows()[row].stored_in_out;
   return weight;
 }

@@ -73,8 +73,6 @@ class ParameterStore {
   }  // in the order in which backward completes them
   size_t bucket_of(int64_t unit) const { return unit_buckets_[static_cast<size_t>(unit)]; }
   const std::vector<Segment>& segments() const { return segments_; }
-  // That stand at the ends of buckets and belong to no parameter, over all peers.
-  int64_t padding_elements() const { return padding_elements_; }
 
   // Forgets the gradients of the last step, or those of one bucket.
   void begin_step();
@@ -105,7 +103,6 @@ class ParameterStore {
   std::vector<Weight> views_;         // by row
   std::vector<int64_t> offsets_;      // of a row within its bucket, in elements
   std::vector<Segment> segments_;
-  int64_t padding_elements_ = 0;
   std::deque<Weight> weights_;  // handed out; addresses stay
   std::vector<std::pair<size_t, size_t>> weight_rows_;
 };

@@ -87,12 +87,11 @@ Transformer::Transformer(const spec::ModelSpec& model, TensorGroup group, Parame
 
 std::vector<Keep> Transformer::plan_of(const Executor& run, const Options& options) const {
   const auto element_bytes = static_cast<int64_t>(c10::elementSize(run.dtype()));
-  const KeepCosts attention = attention_[0].costs(options.rows_in_flight, options.length),
-                  mlp = mlp_[0].costs(options.rows_in_flight);
+  const KeepCosts attention = attention_[0].costs(options.rows_in_flight, options.length, element_bytes),
+                  mlp = mlp_[0].costs(options.rows_in_flight, element_bytes);
   KeepCosts layer;
   for (size_t keep = 0; keep < layer.size(); ++keep)
-    layer[keep] = {(attention[keep].bytes + mlp[keep].bytes) * element_bytes,
-                   attention[keep].flops + mlp[keep].flops};
+    layer[keep] = {attention[keep].bytes + mlp[keep].bytes, attention[keep].flops + mlp[keep].flops};
   return keep_plan(options.recompute, model_.num_hidden_layers, layer);
 }
 

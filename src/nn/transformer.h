@@ -68,7 +68,7 @@ class Transformer {
   Dropout dropout_at(const char* place, int64_t layer, const MicroBatch& batch, bool training) const;
   const RotaryTable& rotary_for(Executor& run, int64_t length);
   std::vector<Keep> plan_of(const Executor& run, const Options& options) const;
-  void backward_layer(Executor& run, const MicroBatch& batch, int64_t layer, const at::Tensor& d_NH,
+  void backward_layer(Executor& run, const MicroBatch& batch, int64_t layer, const at::Tensor& d_MH,
                       Saved& saved);
 
   spec::ModelSpec model_;

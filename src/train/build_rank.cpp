@@ -22,18 +22,6 @@ int64_t bucket_bytes_of(const spec::Job& job) {
   return job.training.bucket_bytes > 0 ? job.training.bucket_bytes : kBucketBytes;
 }
 
-// The units whose values a step uses (nn/unit_access.h): all of them forward, and the blocks backward.
-std::vector<int64_t> uses_of(const std::vector<schedule::Action>& actions, int64_t units) {
-  std::vector<int64_t> uses;
-  for (const schedule::Action& action : actions) {
-    if (action.kind == schedule::ActionKind::forward)
-      for (int64_t unit = 0; unit < units; ++unit) uses.push_back(unit);
-    if (action.kind == schedule::ActionKind::backward)
-      for (int64_t unit = units - 2; unit > 0; --unit) uses.push_back(unit);
-  }
-  return uses;
-}
-
 nn::Transformer::Options model_options(const spec::Job& job) {
   // The single stage has one micro-batch in flight.
   const int64_t rows = job.training.micro_batch_size * job.data.sequence_length;

@@ -29,13 +29,6 @@ telemetry::Span span_of(const schedule::Action& action, double start, double sec
   return {std::move(name), "host", start, seconds};
 }
 
-std::vector<int64_t> evaluation_uses(int64_t forwards, int64_t units) {
-  std::vector<int64_t> uses;
-  for (int64_t at = 0; at < forwards; ++at)
-    for (int64_t unit = 0; unit < units; ++unit) uses.push_back(unit);
-  return uses;
-}
-
 }  // namespace
 
 // Values come and gradients go as the model walks through its units.
@@ -113,7 +106,8 @@ void Rank::backward(const schedule::Action& action, InFlight& flight) {
 double Rank::evaluate(const Feed& feed, int64_t batches) {
   Totals totals(run_, groups_.on(spec::Span::tokens));
   Access access(*this, false);
-  values_->begin(evaluation_uses(batches * feed.micro_batches(), table_.units()));
+  const std::vector<schedule::Action> forwards(static_cast<size_t>(batches * feed.micro_batches()));
+  values_->begin(uses_of(forwards, table_.units()));
   for (int64_t batch = 1; batch <= batches; ++batch)
     for (int64_t at = 0; at < feed.micro_batches(); ++at) {
       Loaded loaded = feed.load(run_, batch, at);

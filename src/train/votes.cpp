@@ -5,9 +5,6 @@
 namespace muster::train {
 namespace {
 
-// The axes whose sizes multiply to the world; expert shares their ranks.
-constexpr spec::Axis kWorldAxes[] = {spec::Axis::tensor, spec::Axis::context, spec::Axis::data,
-                                     spec::Axis::pipeline};
 constexpr int64_t kEntries = 5;
 
 }  // namespace
@@ -34,7 +31,7 @@ struct Votes::Round {
 };
 
 Votes::Votes(comm::Groups& groups, at::Device device) : groups_(&groups), device_(device) {
-  for (spec::Axis axis : kWorldAxes)
+  for (spec::Axis axis : spec::kWorldAxes)
     if (groups.on(axis).size() > 1) axes_.push_back(axis);
   under_way_.resize(axes_.size());
 }

@@ -35,7 +35,6 @@ class Votes {
   Ballot agree(const Ballot& own);
   // Waits for the messages under way, before the groups end. Collective over the world.
   void drain();
-  int64_t steps_late() const { return static_cast<int64_t>(axes_.size()); }
 
  private:
   struct Round;

@@ -2,16 +2,13 @@
 // name the parameter and the axis.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <stdlib.h>
-#include <unistd.h>
 
 #include <map>
-#include <thread>
 
-#include "base/file.h"
-#include "device/ledger.h"
+#include "comm/testing.h"
 #include "spec/model/parameter_table.h"
 #include "verify/replicas.h"
+#include "verify/testing.h"
 #include "verify/update_equivalence.h"
 
 namespace muster::verify {
@@ -22,19 +19,8 @@ using ::testing::Contains;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-[[maybe_unused]] const bool kLedgers = (device::install_ledgers(), true);
-
-class Broken : public ::testing::Test {
+class Broken : public IdsFolder {
  protected:
-  void SetUp() override {
-    char folder[] = "/tmp/muster-broken-XXXXXX";
-    folder_ = mkdtemp(folder);
-    std::string ids;
-    for (int at = 0; at < 1000; ++at) ids += {static_cast<char>(at * 7 % 61), '\0'};
-    write_text(folder_ / "ids.bin", ids);
-  }
-  void TearDown() override { fs::remove_all(folder_); }
-
   spec::Job job(const std::string& model, int64_t tensor, bool sequence_parallel) const {
     spec::Job job = spec::parse_job(
         "[model]\nvocab_size = 61\nhidden_size = 16\nnum_hidden_layers = 2\nnum_attention_heads = 4\n"
@@ -54,19 +40,10 @@ class Broken : public ::testing::Test {
   // What each rank of the job saw; rank's own thread meddles.
   std::vector<Witness> witnesses(const spec::Job& job, const Meddle& meddle) const {
     const int64_t size = job.layout.tensor * job.layout.data;
-    std::string store = (folder_ / "store-XXXXXX").string();
-    close(mkstemp(store.data()));
     std::vector<Witness> seen(static_cast<size_t>(size));
-    std::vector<std::thread> threads;
-    for (int64_t rank = 0; rank < size; ++rank)
-      threads.emplace_back([&, rank] {
-        comm::World world;
-        world.rank = world.local_rank = rank;
-        world.size = world.local_size = size;
-        world.store_file = store;
-        seen[static_cast<size_t>(rank)] = testify_update(job, world, meddle);
-      });
-    for (std::thread& thread : threads) thread.join();
+    comm::as_ranks(size, [&](const comm::World& world) {
+      seen[static_cast<size_t>(world.rank)] = testify_update(job, world, meddle);
+    });
     return seen;
   }
 
@@ -85,8 +62,6 @@ class Broken : public ::testing::Test {
       if (!check.passed) names.push_back(check.name);
     return names;
   }
-
-  fs::path folder_;
 };
 
 constexpr const char* kNorm = "model.layers.1.input_layernorm.weight";

@@ -2,15 +2,13 @@
 // with.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <stdlib.h>
 
-#include "base/file.h"
-#include "device/ledger.h"
 #include "plan/rehearse.h"
 #include "spec/model/parameter_table.h"
 #include "verify/communication.h"
 #include "verify/memory.h"
 #include "verify/replicas.h"
+#include "verify/testing.h"
 #include "verify/update_equivalence.h"
 
 namespace muster::verify {
@@ -18,16 +16,9 @@ namespace {
 
 using ::testing::HasSubstr;
 
-[[maybe_unused]] const bool kLedgers = (device::install_ledgers(), true);
-
-class Proofs : public ::testing::Test {
+class Proofs : public IdsFolder {
  protected:
   void SetUp() override {
-    char folder[] = "/tmp/muster-proofs-XXXXXX";
-    folder_ = mkdtemp(folder);
-    std::string ids;
-    for (int at = 0; at < 1000; ++at) ids += {static_cast<char>(at * 7 % 61), '\0'};
-    write_text(folder_ / "ids.bin", ids);
     job_ = spec::parse_job(
         "[model]\nfamily = \"llama\"\nvocab_size = 61\nhidden_size = 16\nnum_hidden_layers = 2\n"
         "num_attention_heads = 2\nintermediate_size = 20\n[data]\npath = \"ids.bin\"\nformat = \"uint16\"\n"
@@ -37,7 +28,6 @@ class Proofs : public ::testing::Test {
     spec::resolve_layout(job_, 1);
     one_ = testify(job_, {});
   }
-  void TearDown() override { fs::remove_all(folder_); }
 
   // The names of the checks that fail when rank 0 says `run` and one process says `one_`.
   std::vector<std::string> failed_updates(const Witness& run) const {
@@ -56,7 +46,6 @@ class Proofs : public ::testing::Test {
     return other;
   }
 
-  fs::path folder_;
   spec::Job job_;
   Witness one_;
 };

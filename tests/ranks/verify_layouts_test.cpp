@@ -169,6 +169,17 @@ TEST(VerifyMore, SharedKeyHeadsAndAPaddedVocabulary) {
   }
 }
 
+// Five ids over four ranks: two each, so that the last has none.
+TEST(VerifyMore, ARankMayHoldNothingButPadding) {
+  const Folder folder;
+  const std::string job = small_job(folder, "llama") + " --set model.vocab_size=5 --set layout.tensor=4";
+  std::string ids;
+  for (int at = 0; at < 4000; ++at) ids += {static_cast<char>(at * 3 % 5), '\0'};
+  write_text(folder / "tokens.bin", ids);
+  expect_every_proof(job + " --set numerics.compute=float64", 4);
+  expect_every_proof(job + " --set layout.sequence_parallel=true --set layout.zero=3", 8);
+}
+
 TEST(VerifyMore, PaddingIsListed) {
   const Folder folder;
   const Outcome outcome = muster("rehearse " + small_job(folder, "llama") +

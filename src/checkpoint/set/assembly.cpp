@@ -7,10 +7,6 @@
 namespace muster::checkpoint {
 namespace {
 
-// The axes whose sizes multiply to the world; expert shares their ranks.
-constexpr spec::Axis kWorldAxes[] = {spec::Axis::tensor, spec::Axis::context, spec::Axis::data,
-                                     spec::Axis::pipeline};
-
 int64_t maximum_on(comm::Communicator& axis, int64_t own, at::Device device) {
   const at::Tensor number = at::full({1}, own, at::TensorOptions().dtype(at::kLong).device(device));
   axis.all_reduce(number, comm::Reduce::maximum).wait();
@@ -41,7 +37,7 @@ std::vector<std::string> gather_on(comm::Communicator& axis, const std::string& 
 
 std::vector<std::string> Assembly::gather(const std::string& own) {
   std::vector<std::string> known{own};
-  for (spec::Axis name : kWorldAxes) {
+  for (spec::Axis name : spec::kWorldAxes) {
     comm::Communicator& axis = groups_->on(name);
     if (axis.size() == 1) continue;
     std::vector<std::string> all;
@@ -53,7 +49,7 @@ std::vector<std::string> Assembly::gather(const std::string& own) {
 }
 
 int64_t Assembly::maximum(int64_t own) {
-  for (spec::Axis name : kWorldAxes) {
+  for (spec::Axis name : spec::kWorldAxes) {
     comm::Communicator& axis = groups_->on(name);
     if (axis.size() > 1) own = maximum_on(axis, own, device_);
   }

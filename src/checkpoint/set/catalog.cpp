@@ -14,12 +14,16 @@ namespace {
   throw WorldError(WorldError::Kind::data, path.string() + ": " + what);
 }
 
-// A small file of a checkpoint, which must be a plain one.
-std::string read_plain(const fs::path& path, int64_t most_bytes) {
+void check_plain(const fs::path& path) {
   const fs::file_status status = fs::symlink_status(path);
   if (!fs::exists(status)) refuse(path, "is missing");
   if (fs::is_symlink(status)) refuse(path, "is a link");
   if (!fs::is_regular_file(status)) refuse(path, "is not a regular file");
+}
+
+// A small file of a checkpoint.
+std::string read_plain(const fs::path& path, int64_t most_bytes) {
+  check_plain(path);
   return read_text(path, most_bytes);
 }
 
@@ -28,10 +32,7 @@ void check_files(const fs::path& folder, const Manifest& manifest) {
   for (const ManifestFile& file : manifest.files) {
     expected.insert(file.name);
     const fs::path path = folder / file.name;
-    const fs::file_status status = fs::symlink_status(path);
-    if (!fs::exists(status)) refuse(path, "is missing");
-    if (fs::is_symlink(status)) refuse(path, "is a link");
-    if (!fs::is_regular_file(status)) refuse(path, "is not a regular file");
+    check_plain(path);
     const auto bytes = static_cast<int64_t>(fs::file_size(path));
     if (bytes != file.bytes)
       refuse(path, fmt::format("has {} bytes where the manifest has {}", bytes, file.bytes));

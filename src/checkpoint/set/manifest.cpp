@@ -113,8 +113,8 @@ class Reader {
     return t;
   }
 
-  spec::LocalPart part(const Json& json, const ManifestTensor& tensor) const {
-    spec::LocalPart part{static_cast<int>(std::min<int64_t>(number(json, "dim"), kMostRank)), {}};
+  spec::Part part(const Json& json, const ManifestTensor& tensor) const {
+    spec::Part part{static_cast<int>(std::min<int64_t>(number(json, "dim"), kMostRank)), {}};
     int64_t local = 0;
     for (const Json& pair : json.at("runs")) {
       if (!pair.is_array() || pair.size() != 2) refuse(source_, tensor.name + ": a run is no pair");

@@ -35,8 +35,8 @@ class AttentionLayer {
   // and is used up.
   void backward(Executor& run, at::Tensor d_MH, int64_t length, const RotaryTable& rotary,
                 const Dropout& dropout, Saved& saved) const;
-  // Of `rows` rows in sequences of `length`: the elements of a Saved, the FLOPs of restore().
-  KeepCosts costs(int64_t rows, int64_t length) const;
+  // Of `rows` rows in sequences of `length`: the bytes of a Saved, the FLOPs of restore().
+  KeepCosts costs(int64_t rows, int64_t length, int64_t element_bytes) const;
 
  private:
   Parameters p_;

@@ -19,12 +19,6 @@ int64_t slice_size(const ParameterRow& row, const Mesh& mesh, Axis axis) {
   return (size + parts - 1) / parts;
 }
 
-int64_t product(const std::vector<int64_t>& shape) {
-  int64_t elements = 1;
-  for (int64_t size : shape) elements *= size;
-  return elements;
-}
-
 }  // namespace
 
 std::vector<int64_t> local_shape(const ParameterRow& row, const Mesh& mesh) {
@@ -47,7 +41,7 @@ int64_t copies(const ParameterRow& row, const Mesh& mesh, Axis axis) {
 }
 
 LocalPart local_part(const ParameterRow& row, const Mesh& mesh, int64_t rank) {
-  LocalPart part{0, {{0, 0, row.shape.at(0)}}};
+  LocalPart part{0, row.shape.at(0), {{0, 0, row.shape.at(0)}}};
   bool is_cut = false;
   for (Axis axis : kAxes) {
     if (!is_split(row, mesh, axis)) continue;
@@ -58,7 +52,7 @@ LocalPart local_part(const ParameterRow& row, const Mesh& mesh, int64_t rank) {
     const int64_t size = slice_size(row, mesh, axis);
     const int64_t first = mesh.coordinate(rank, axis) / copies(row, mesh, axis) * size;
     const int64_t here = std::clamp<int64_t>(block - first, 0, size);
-    part = {placement.dim, {}};
+    part = {placement.dim, placement.blocks * size, {}};
     for (int64_t at = 0; at < placement.blocks && here > 0; ++at)
       part.runs.push_back({at * size, at * block + first, here});
   }
@@ -66,19 +60,16 @@ LocalPart local_part(const ParameterRow& row, const Mesh& mesh, int64_t rank) {
 }
 
 Piece local_piece(const ParameterRow& row, const Mesh& mesh, int64_t rank) {
-  Piece piece(row.shape, local_part(row, mesh, rank));
-  MUSTER_CHECK(piece.part().dim == 0 || piece.elements() == product(local_shape(row, mesh)),
-               "{} has padding inside", row.name);
-  return piece;
+  LocalPart part = local_part(row, mesh, rank);
+  MUSTER_CHECK(part.dim == 0 || padding_elements(row, mesh, rank) == 0, "{} has padding inside", row.name);
+  return Piece(row.shape, {part.dim, std::move(part.runs)});
 }
 
 int64_t padding_elements(const ParameterRow& row, const Mesh& mesh, int64_t rank) {
   const LocalPart part = local_part(row, mesh, rank);
-  std::vector<int64_t> shape = local_shape(row, mesh);
-  const int64_t elements = product(shape);
-  int64_t& size = shape[static_cast<size_t>(part.dim)] = 0;
-  for (const IndexRun& run : part.runs) size += run.size;
-  return elements - product(shape);
+  int64_t padding = part.size;
+  for (const IndexRun& run : part.runs) padding -= run.size;
+  return padding * (row.elements() / row.shape[static_cast<size_t>(part.dim)]);
 }
 
 }  // namespace muster::spec

@@ -13,8 +13,14 @@ namespace muster::spec {
 // its placement asks is a Bug: validation came first.
 std::vector<int64_t> local_shape(const ParameterRow& row, const Mesh& mesh);
 
-// What `rank` holds of the parameter, before any axis shards it flat. A part that is nothing but padding has
-// no runs.
+// What `rank` holds of the parameter, before any axis shards it flat. It is whole in every dim but `dim`, in
+// which it has `size` indices: the runs, in order, and then padding. A part that is nothing but padding has no
+// runs.
+struct LocalPart {
+  int dim = 0;
+  int64_t size = 0;
+  std::vector<IndexRun> runs;
+};
 LocalPart local_part(const ParameterRow& row, const Mesh& mesh, int64_t rank);
 // The same as a piece. Where the rank's tensor has padding, that lies behind the piece's elements.
 Piece local_piece(const ParameterRow& row, const Mesh& mesh, int64_t rank);

@@ -63,10 +63,7 @@ int64_t Mesh::rank_at(const std::array<int64_t, kAxisCount>& coordinates) const 
 }
 
 std::vector<int64_t> Mesh::group(int64_t rank, Axis axis) const {
-  const int64_t first = rank - coordinate(rank, axis) * stride(axis);
-  std::vector<int64_t> ranks;
-  for (int64_t at = 0; at < size(axis); ++at) ranks.push_back(first + at * stride(axis));
-  return ranks;
+  return over({{stride(axis), size(axis)}}, rank);
 }
 
 std::vector<Mesh::Factor> Mesh::factors(Span span) const {
@@ -85,10 +82,14 @@ int64_t Mesh::size(Span span) const {
 }
 
 std::vector<int64_t> Mesh::group(int64_t rank, Span span) const {
+  return over(factors(span), rank);
+}
+
+std::vector<int64_t> Mesh::over(const std::vector<Factor>& factors, int64_t rank) {
   int64_t first = rank;
-  for (const Factor& factor : factors(span)) first -= rank / factor.stride % factor.size * factor.stride;
+  for (const Factor& factor : factors) first -= rank / factor.stride % factor.size * factor.stride;
   std::vector<int64_t> ranks{first};
-  for (const Factor& factor : factors(span)) {
+  for (const Factor& factor : factors) {
     const std::vector<int64_t> nearer = std::exchange(ranks, {});
     for (int64_t at = 0; at < factor.size; ++at)
       for (int64_t near : nearer) ranks.push_back(near + at * factor.stride);

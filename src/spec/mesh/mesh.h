@@ -38,6 +38,8 @@ class Mesh {
     int64_t stride = 1, size = 1;
   };
   std::vector<Factor> factors(Span span) const;
+  // The ranks that differ from `rank` in these alone, ascending.
+  static std::vector<int64_t> over(const std::vector<Factor>& factors, int64_t rank);
   int64_t stride(Axis axis) const;
   std::array<int64_t, kAxisCount> sizes_;
   std::vector<Axis> order_;

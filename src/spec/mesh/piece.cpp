@@ -9,7 +9,7 @@
 namespace muster::spec {
 namespace {
 
-LocalPart whole_part(const std::vector<int64_t>& shape) {
+Part whole_part(const std::vector<int64_t>& shape) {
   return {0, {{0, 0, shape.empty() ? 1 : shape[0]}}};
 }
 
@@ -19,7 +19,7 @@ int64_t size_of(const std::vector<int64_t>& shape, int dim) {
 
 }  // namespace
 
-std::string check_part(const std::vector<int64_t>& shape, const LocalPart& part) {
+std::string check_part(const std::vector<int64_t>& shape, const Part& part) {
   if (part.dim < 0 || part.dim >= std::max<int>(1, static_cast<int>(shape.size())))
     return fmt::format("it has no dim {}", part.dim);
   int64_t local = 0, global = 0;
@@ -36,7 +36,7 @@ std::string check_part(const std::vector<int64_t>& shape, const LocalPart& part)
 
 Piece::Piece(std::vector<int64_t> shape) : Piece(shape, whole_part(shape)) {}
 
-Piece::Piece(std::vector<int64_t> shape, LocalPart part) : shape_(std::move(shape)), part_(std::move(part)) {
+Piece::Piece(std::vector<int64_t> shape, Part part) : shape_(std::move(shape)), part_(std::move(part)) {
   const std::string problem = check_part(shape_, part_);
   MUSTER_CHECK(problem.empty(), "a part of a tensor: {}", problem);
   for (int dim = 0; dim < static_cast<int>(shape_.size()); ++dim)
@@ -132,7 +132,7 @@ namespace {
 
 // A part, and the flat ranges of it that pieces hold.
 struct Held {
-  const LocalPart* part;
+  const Part* part;
   int64_t elements;
   std::vector<std::pair<int64_t, int64_t>> ranges;
 };

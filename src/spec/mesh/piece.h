@@ -17,10 +17,10 @@ struct IndexRun {
   auto operator<=>(const IndexRun&) const = default;
 };
 // A part is whole in every dim but `dim`, of which it has the runs, in order.
-struct LocalPart {
+struct Part {
   int dim = 0;
   std::vector<IndexRun> runs;
-  auto operator<=>(const LocalPart&) const = default;
+  auto operator<=>(const Part&) const = default;
 };
 
 // Elements [local, local + count) of a piece are [global, global + count) of the whole tensor, both flat.
@@ -34,13 +34,13 @@ class Piece {
   // The whole of a tensor; a shape of no dims is one element.
   explicit Piece(std::vector<int64_t> shape);
   // A part of it, whole in its own order. A part that check_part() refuses is a Bug.
-  Piece(std::vector<int64_t> shape, LocalPart part);
+  Piece(std::vector<int64_t> shape, Part part);
 
   // Elements [first, last) of this piece, as a piece of the same tensor.
   Piece narrow(int64_t first, int64_t last) const;
 
   const std::vector<int64_t>& shape() const { return shape_; }  // of the whole tensor
-  const LocalPart& part() const { return part_; }
+  const Part& part() const { return part_; }
   int64_t begin() const { return begin_; }  // in the part, flat
   int64_t end() const { return end_; }
   int64_t elements() const { return end_ - begin_; }
@@ -55,7 +55,7 @@ class Piece {
 
  private:
   std::vector<int64_t> shape_;
-  LocalPart part_;
+  Part part_;
   // The tensor as outer x extent x inner, of whose middle the part holds `held` indices, by runs.
   int64_t outer_ = 1, extent_ = 1, inner_ = 1, held_ = 1;
   std::vector<IndexRun> runs_;
@@ -64,7 +64,7 @@ class Piece {
 
 // What is wrong with a part of a tensor of this shape, for one that comes from outside; empty: nothing. The
 // shape's product fits 63 bits.
-std::string check_part(const std::vector<int64_t>& shape, const LocalPart& part);
+std::string check_part(const std::vector<int64_t>& shape, const Part& part);
 
 // Elements that two pieces of one tensor share.
 struct CopyRun {

@@ -19,7 +19,7 @@ int64_t product(const std::vector<int64_t>& shape) {
 }
 
 // Which global elements a part holds, by asking each of them.
-Elements listed(const std::vector<int64_t>& shape, const LocalPart& part) {
+Elements listed(const std::vector<int64_t>& shape, const Part& part) {
   int64_t inner = 1;
   for (size_t dim = static_cast<size_t>(part.dim) + 1; dim < shape.size(); ++dim) inner *= shape[dim];
   const int64_t extent = shape.empty() ? 1 : shape[static_cast<size_t>(part.dim)];
@@ -48,7 +48,7 @@ Elements by_runs(const Piece& piece) {
 Piece cut(const std::vector<int64_t>& shape, int dim, int64_t blocks, int64_t rank, int64_t ranks,
           int64_t shard, int64_t shards) {
   const int64_t extent = shape.empty() ? 1 : shape[static_cast<size_t>(dim)];
-  LocalPart part{dim, {}};
+  Part part{dim, {}};
   for (int64_t block = 0, local = 0; block < blocks; ++block) {
     const int64_t first = extent * block / blocks, size = extent * (block + 1) / blocks - first;
     const int64_t from = size * rank / ranks, to = size * (rank + 1) / ranks;

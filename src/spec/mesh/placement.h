@@ -11,6 +11,9 @@ enum class Axis : int { data = 0, tensor, context, pipeline, expert };
 constexpr int kAxisCount = 5;
 constexpr std::array<Axis, kAxisCount> kAxes = {Axis::data, Axis::tensor, Axis::context, Axis::pipeline,
                                                 Axis::expert};
+// The axes whose sizes multiply to the world; expert shares their ranks.
+constexpr std::array<Axis, kAxisCount - 1> kWorldAxes = {Axis::tensor, Axis::context, Axis::data,
+                                                         Axis::pipeline};
 std::string to_string(Axis axis);
 // Throws UserError naming `field`.
 Axis parse_axis(const std::string& name, const std::string& field);

@@ -13,6 +13,17 @@ constexpr size_t kAhead = 1, kKept = 1 + kAhead;
 
 }  // namespace
 
+std::vector<int64_t> uses_of(const std::vector<schedule::Action>& actions, int64_t units) {
+  std::vector<int64_t> uses;
+  for (const schedule::Action& action : actions) {
+    if (action.kind == schedule::ActionKind::forward)
+      for (int64_t unit = 0; unit < units; ++unit) uses.push_back(unit);
+    if (action.kind == schedule::ActionKind::backward)
+      for (int64_t unit = units - 2; unit > 0; --unit) uses.push_back(unit);
+  }
+  return uses;
+}
+
 Values::Values(const nn::ParameterStore& parameters)
     : parameters_(&parameters),
       gathers_(parameters.buckets().size()),

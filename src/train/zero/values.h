@@ -11,8 +11,13 @@
 
 #include "comm/communicator.h"
 #include "nn/parameters.h"
+#include "schedule/action.h"
 
 namespace muster::train {
+
+// The units whose values the model uses in these actions, in order (nn/unit_access.h): all of them forward,
+// and the blocks backward.
+std::vector<int64_t> uses_of(const std::vector<schedule::Action>& actions, int64_t units);
 
 class Values {
  public:

@@ -46,8 +46,7 @@ TEST(TensorIo, ReadsAFlatRangeOfAPart) {
   const at::Tensor whole = at::arange(64 * 40000, at::kFloat).view({64, 40000});
   write_tensors(folder / "a", {{"x", whole}});
   const SafetensorsFile file(folder / "a");
-  for (const spec::Part& part :
-       {spec::Part{1, {{0, 20000, 20000}}}, {1, {{0, 5, 3}, {3, 90, 2}}}}) {
+  for (const spec::Part& part : {spec::Part{1, {{0, 20000, 20000}}}, {1, {{0, 5, 3}, {3, 90, 2}}}}) {
     std::vector<at::Tensor> held;
     for (const spec::IndexRun& run : part.runs) held.push_back(whole.narrow(1, run.global, run.size));
     const at::Tensor flat = at::cat(held, 1).flatten();

@@ -14,8 +14,8 @@ namespace muster::spec {
 std::vector<int64_t> local_shape(const ParameterRow& row, const Mesh& mesh);
 
 // What `rank` holds of the parameter, before any axis shards it flat. It is whole in every dim but `dim`, in
-// which it has `size` indices: the runs, in order, and then padding. A part that is nothing but padding has no
-// runs.
+// which it has `size` indices: the runs, in order, and then padding. A part that is nothing but padding has
+// no runs.
 struct LocalPart {
   int dim = 0;
   int64_t size = 0;

@@ -1,6 +1,7 @@
 // RELIABILITY scenario 39: a checkpoint that one layout saved, loaded by another, for all ordered pairs of
-// the layouts below. Ranks are threads. What a rank holds is compared through Rank::whole, which knows
-// nothing of how checkpoints cut a tensor.
+// the layouts below. Ranks are threads. What was held before comes from Rank::whole, and what then must
+// be held from the parameter table: neither knows how checkpoints cut a tensor.
+#include <ATen/Parallel.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -10,6 +11,7 @@
 #include "base/error.h"
 #include "checkpoint/set/save.h"
 #include "comm/testing.h"
+#include "spec/mesh/local_shape.h"
 #include "train/state.h"
 
 namespace muster::train {
@@ -29,7 +31,7 @@ const std::vector<Layout> kLayouts = {
     {1, {}},
     {2, {}},
     {2, {"layout.zero=1", kBuckets}},
-    {3, {"layout.zero=3"}},
+    {3, {"layout.zero=3", "training.micro_batch_size=4"}},
     {4, {"layout.zero=2", kBuckets, "layout.replicate=2"}},
     {4, {"layout.zero=3", "layout.replicate=2"}},
     {8, {"layout.zero=1", kBuckets, "layout.replicate=4"}},
@@ -45,7 +47,7 @@ const std::vector<Layout> kLayouts = {
 constexpr const char* kJob =
     "vocab_size = 66\nhidden_size = 20\nnum_hidden_layers = 2\nnum_attention_heads = 4\n"
     "max_position_embeddings = 16\n[data]\npath = \"ids.bin\"\nformat = \"uint16\"\nsequence_length = 8\n"
-    "[training]\nglobal_batch_size = 24\nmicro_batch_size = 1\nsteps = 7\nthreads = 1\ndropout = 0.1\n"
+    "[training]\nglobal_batch_size = 24\nmicro_batch_size = 3\nsteps = 7\nthreads = 1\ndropout = 0.1\n"
     "[optimizer]\nlearning_rate = 1e-3\n[numerics]\ncompute = \"float64\"\n"
     "[checkpoint]\nevery = 2\ncontract = \"coverage-equivalent\"\n";
 constexpr int64_t kSaved = 2, kAfter = 5, kSamples = 32;
@@ -69,7 +71,9 @@ class Member {
               comm::connect(spec::make_mesh(job.layout), world, "cpu", 60s, {60s}), at::kCPU, clock_),
         feed_(job, rank_.mesh(), world.rank, &dataset_),
         assembly_(rank_.groups(), at::kCPU),
-        state_(state_of(rank_)) {}
+        state_(state_of(rank_)) {
+    at::set_num_threads(1);
+  }
 
   StepResult step(int64_t number) { return rank_.run_step(feed_, number); }
 
@@ -90,13 +94,18 @@ class Member {
   // Collective; every rank gets all of them.
   std::map<std::string, at::Tensor> tensors() {
     std::map<std::string, at::Tensor> all;
-    for (const spec::ParameterRow& row : rank_.table().rows()) {
-      const at::Tensor value = rank_.parameters().value_piece(row);
-      all["parameters/" + row.name] = rank_.whole(row, value).clone();
-      for (const auto& [kind, tensor] : rank_.optimizer().states_of(value))
-        all["optimizer." + kind + "/" + row.name] = rank_.whole(row, tensor).clone();
-    }
+    for_each([&](const std::string& name, const spec::ParameterRow& row, const at::Tensor& own) {
+      all[name] = rank_.whole(row, own).clone();
+    });
     return all;
+  }
+  // The tensors of which this rank does not own what the wholes say.
+  std::vector<std::string> other_than(const std::map<std::string, at::Tensor>& wholes) {
+    std::vector<std::string> names;
+    for_each([&](const std::string& name, const spec::ParameterRow& row, const at::Tensor& own) {
+      if (!at::equal(own, owned_of(row, wholes.at(name)))) names.push_back(name);
+    });
+    return names;
   }
 
   // The samples that this rank's step reads, in no order of ranks.
@@ -105,13 +114,35 @@ class Member {
     for (int64_t micro_batch = 0; micro_batch < feed_.micro_batches(); ++micro_batch) {
       const nn::MicroBatch batch = feed_.load(rank_.executor(), number, micro_batch).batch;
       const int64_t sample = (number - 1) * job_.training.global_batch_size + batch.first_sample;
-      std::vector<int32_t>& ids = reads[sample];
-      const auto* data = batch.ids_N.const_data_ptr<int32_t>();
-      ids.insert(ids.end(), data, data + batch.ids_N.numel());
+      const int64_t length = batch.ids_N.numel() / job_.training.micro_batch_size;
+      for (int64_t at = 0; at < job_.training.micro_batch_size; ++at) {
+        const auto* ids = batch.ids_N.const_data_ptr<int32_t>() + at * length;
+        std::vector<int32_t>& read = reads[sample + at];
+        read.insert(read.end(), ids, ids + length);
+      }
     }
   }
 
  private:
+  template <class Body>
+  void for_each(const Body& body) {
+    for (const spec::ParameterRow& row : rank_.table().rows()) {
+      const at::Tensor value = rank_.parameters().value_piece(row);
+      body("parameters/" + row.name, row, value);
+      for (const auto& [kind, tensor] : rank_.optimizer().states_of(value))
+        body("optimizer." + kind + "/" + row.name, row, tensor);
+    }
+  }
+  // What this rank owns of a tensor, its padding zero.
+  at::Tensor owned_of(const spec::ParameterRow& row, const at::Tensor& whole) const {
+    const spec::LocalPart place = spec::local_part(row, rank_.mesh(), rank_.number());
+    const at::Tensor part = at::zeros(spec::local_shape(row, rank_.mesh()), whole.options());
+    for (const spec::IndexRun& run : place.runs)
+      part.narrow(place.dim, run.local, run.size).copy_(whole.narrow(place.dim, run.global, run.size));
+    const nn::FlatRange own = rank_.parameters().owned(row);
+    return part.view({-1}).narrow(0, own.first, own.size);
+  }
+
   const spec::Job& job_;
   Clock clock_;
   data::Dataset dataset_;
@@ -178,13 +209,7 @@ class Reshard : public ::testing::TestWithParam<const char*> {
   fs::path folder_;
 };
 
-void expect_same_tensors(const std::map<std::string, at::Tensor>& saved,
-                         const std::map<std::string, at::Tensor>& loaded) {
-  ASSERT_EQ(saved.size(), loaded.size());
-  for (const auto& [name, tensor] : saved) EXPECT_TRUE(at::equal(tensor, loaded.at(name))) << name;
-}
-
-// A tensor axis rank may see a part of a sample's ids: together they are those of the sample.
+// Ranks of an axis may read parts of a sample: together they read all of it.
 void expect_same_samples(Account whole, Account resumed) {
   ASSERT_GE(whole.reads.size(), static_cast<size_t>(kSamples));
   for (auto* account : {&whole, &resumed})
@@ -193,7 +218,7 @@ void expect_same_samples(Account whole, Account resumed) {
   EXPECT_EQ(whole.reads.begin()->first, kSaved * 24);
 }
 
-// docs/checkpoints.md: one step in another order of sums moves loss and gradient by t = 2^-53 x (24
+// docs/checkpoints.md: one step in another order of sums moves loss and gradient by t = 2^-53 x (8
 // micro-batches + 64 other orders) x 2 for cancellation, of themselves. An update by Adam at rate r turns an
 // error d of a gradient's element into at most r d/|g| of its parameter, all elements together into r sqrt(n)
 // t |g| of the loss; so the loss after k updates is within t (1 + k r sqrt(n) |g| / loss) of itself.
@@ -201,7 +226,7 @@ void expect_near(const Account& whole, const Account& resumed, int64_t steps) {
   double elements = 0;
   for (const auto& [name, tensor] : whole.tensors)
     if (name.starts_with("parameters/")) elements += static_cast<double>(tensor.numel());
-  const double t = 0x1p-53 * (24 + 64) * 2, rate = 1e-3;
+  const double t = 0x1p-53 * (8 + 64) * 2, rate = 1e-3;
   ASSERT_EQ(resumed.losses.size(), static_cast<size_t>(steps));
   for (size_t k = 0; k < resumed.losses.size(); ++k) {
     const double loss = whole.losses[k], norm = whole.gradient_norms[k];
@@ -213,7 +238,7 @@ void expect_near(const Account& whole, const Account& resumed, int64_t steps) {
 // Where a run goes on: after every load with MUSTER_SOAK=1, else after the load of its neighbours.
 int64_t steps_after(size_t from, size_t to) {
   const size_t distance = (to + kLayouts.size() - from) % kLayouts.size();
-  return std::getenv("MUSTER_SOAK") || distance <= 2 ? kAfter : 0;
+  return std::getenv("MUSTER_SOAK") || distance <= 1 ? kAfter : 0;
 }
 
 TEST_P(Reshard, S39_EveryLayoutLoadsWhatEveryOtherSaved) {
@@ -227,12 +252,8 @@ TEST_P(Reshard, S39_EveryLayoutLoadsWhatEveryOtherSaved) {
       Member member(job, world);
       for (size_t from = 0; from < kLayouts.size(); ++from) {
         member.load(root(from));
-        const auto tensors = member.tensors();
-        {
-          const std::lock_guard lock(mutex);
-          SCOPED_TRACE(fmt::format("layout {} -> {}, rank {}", from, to, world.rank));
-          expect_same_tensors(saved[from].tensors, tensors);
-        }
+        EXPECT_THAT(member.other_than(saved[from].tensors), ::testing::IsEmpty())
+            << fmt::format("layout {} -> {}, rank {}", from, to, world.rank);
         go_on(member, world.rank, steps_after(from, to), resumed[from], mutex);
       }
     });

@@ -17,20 +17,12 @@ spec::ModelSpec read_hf_config(const fs::path& path);
 // UserError. For before any process exists; costs no more than opening the files.
 void check_weights(const fs::path& path, const spec::ParameterTable& table);
 
-// Reads each parameter, or the slices of it that `destinations` gives, and converts it to the dtype found
-// there; no destination, no reading. Memory beside the destinations is bounded (tensor_io.h). Checks as
+// Reads of each parameter what `destination_of` says is held here, and converts it to the dtype found there;
+// no destination, no reading. Memory beside the destinations is bounded (tensor_io.h). Checks as
 // check_weights does, and that a stored head of a tied model equals its embedding.
-struct Destinations : std::vector<Destination> {
-  Destinations() = default;
-  Destinations(at::Tensor whole) : vector{Destination(std::move(whole))} {}
-  Destinations(Destination slice) : vector{std::move(slice)} {}
-  Destinations(std::optional<Destination> slice) {
-    if (slice) push_back(std::move(*slice));
-  }
-};
-using DestinationsOf = std::function<Destinations(const spec::ParameterRow&)>;
+using DestinationOf = std::function<std::optional<Destination>(const spec::ParameterRow&)>;
 void load_weights(const fs::path& path, const spec::ParameterTable& table,
-                  const DestinationsOf& destinations);
+                  const DestinationOf& destination_of);
 // The part of it after matching: for those who read more than a table.
 void check_tied_head(const WeightMatch& match);
 

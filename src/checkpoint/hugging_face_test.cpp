@@ -83,7 +83,7 @@ TEST(HuggingFace, ReadsTheSliceThatIsAskedAndNothingElse) {
   load_weights(folder / "out", spec::ParameterTable(model),
                [&](const spec::ParameterRow& row) -> std::optional<Destination> {
                  if (row.name != name) return std::nullopt;
-                 return Destination(columns, 1, 12);
+                 return Destination(columns, spec::Piece(row.shape, {1, {{0, 12, 12}}}));
                });
   EXPECT_TRUE(at::equal(columns, weights.at(name).narrow(1, 12, 12)));
 }

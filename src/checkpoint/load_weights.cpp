@@ -30,13 +30,13 @@ void check_tied_head(const WeightMatch& match) {
 }
 
 void load_weights(const fs::path& path, const spec::ParameterTable& table,
-                  const DestinationsOf& destinations) {
+                  const DestinationOf& destination_of) {
   const WeightFiles files(path);
   const WeightMatch match = match_weights(files, expected_tensors(table));
   check_tied_head(match);
   for (size_t i = 0; i < match.found.size(); ++i)
-    for (const Destination& to : destinations(table.rows()[i]))
-      read_tensor(*match.found[i].file, *match.found[i].tensor, to);
+    if (const auto to = destination_of(table.rows()[i]))
+      read_tensor(*match.found[i].file, *match.found[i].tensor, *to);
 }
 
 }  // namespace muster::checkpoint

@@ -1,7 +1,5 @@
 #include "checkpoint/tensor_io.h"
 
-#include <c10/core/GradMode.h>
-
 #include <algorithm>
 #include <cstring>
 
@@ -29,55 +27,8 @@ constexpr Twin kTwins[] = {
     {DType::boolean, at::kBool},
 };
 
-// Elements of a file's tensor, as it is seen from one of its dims: outer x dim x inner.
-struct Runs {
-  int64_t outer = 1, size = 1, inner = 1;
-  Runs(const std::vector<int64_t>& shape, int64_t dim) {
-    for (int64_t i = 0; i < static_cast<int64_t>(shape.size()); ++i)
-      (i < dim ? outer : i == dim ? size : inner) *= shape[i];
-  }
-};
-
-void check_fits(const TensorEntry& entry, const Destination& to) {
-  std::vector<int64_t> shape = to.tensor.sizes().vec();
-  MUSTER_CHECK(shape.size() == entry.shape.size(), "{} has {} dims, its destination {}", entry.name,
-               entry.shape.size(), shape.size());
-  if (shape.empty()) return;
-  MUSTER_CHECK(to.start >= 0 && to.start + shape[to.dim] <= entry.shape[to.dim],
-               "{}: [{}, {}) of dim {} with {} indices", entry.name, to.start, to.start + shape[to.dim],
-               to.dim, entry.shape[to.dim]);
-  shape[to.dim] = entry.shape[to.dim];
-  MUSTER_CHECK(shape == entry.shape, "{}: its destination differs in a dim other than {}", entry.name,
-               to.dim);
-}
-
-// Reads a flat tensor's elements from element `first` of the file's tensor on, through `staging`.
-void read_converted(const SafetensorsFile& file, const TensorEntry& entry, int64_t first,
-                    const at::Tensor& flat, const at::Tensor& staging) {
-  const int64_t width = bytes_of(entry.dtype);
-  for (int64_t at = 0; at < flat.numel();) {
-    const int64_t count = std::min(flat.numel() - at, staging.numel());
-    file.read(entry, (first + at) * width, count * width, staging.data_ptr());
-    flat.narrow(0, at, count).copy_(staging.narrow(0, 0, count));
-    at += count;
-  }
-}
-
-// Fills a contiguous tensor with indices [start, start + its size) of dim `dim`.
-void read_packed(const SafetensorsFile& file, const TensorEntry& entry, const at::Tensor& packed, int64_t dim,
-                 int64_t start) {
-  const Runs whole(entry.shape, dim);
-  const int64_t width = bytes_of(entry.dtype), run = packed.numel() / whole.outer;
-  const at::Tensor runs = packed.view({whole.outer, run});
-  const at::ScalarType type = to_scalar_type(entry.dtype);
-  const bool direct = packed.is_cpu() && packed.scalar_type() == type;
-  const at::Tensor staging = direct ? at::Tensor() : at::empty({std::min(kStagingBytes / width, run)}, type);
-  for (int64_t outer = 0; outer < whole.outer; ++outer) {
-    const int64_t first = (outer * whole.size + start) * whole.inner;
-    direct ? file.read(entry, first * width, run * width, runs[outer].data_ptr())
-           : read_converted(file, entry, first, runs[outer], staging);
-  }
-}
+// A call for a shorter run costs more than reading what lies between two of them.
+constexpr int64_t kLongRunBytes = int64_t{64} << 10;
 
 }  // namespace
 
@@ -94,13 +45,29 @@ DType to_dtype(at::ScalarType type) {
 }
 
 void read_tensor(const SafetensorsFile& file, const TensorEntry& entry, const Destination& to) {
-  check_fits(entry, to);
-  if (to.tensor.numel() == 0) return;
-  const c10::NoGradGuard no_grad;
-  if (to.tensor.is_contiguous()) return read_packed(file, entry, to.tensor, to.dim, to.start);
-  const at::Tensor packed = at::empty(to.tensor.sizes(), to.tensor.options());
-  read_packed(file, entry, packed, to.dim, to.start);
-  to.tensor.copy_(packed);
+  const int64_t width = bytes_of(entry.dtype), held = to.piece.elements();
+  const at::ScalarType type = to_scalar_type(entry.dtype);
+  MUSTER_CHECK(entry.shape == to.piece.shape(), "{}: a destination of another shape", entry.name);
+  const bool as_they_are = to.tensor.is_cpu() && to.tensor.scalar_type() == type && to.tensor.is_contiguous();
+  const spec::Piece whole(entry.shape);
+  const int64_t end = held == 0 ? 0 : to.piece.run_from(held - 1).global + 1;
+  at::Tensor staging;
+  for (int64_t local = 0; local < held;) {
+    const spec::FlatRun run = to.piece.run_from(local);
+    if (as_they_are && run.count * width >= kLongRunBytes) {
+      file.read(entry, run.global * width, run.count * width,
+                static_cast<char*>(to.tensor.data_ptr()) + local * width);
+      local += run.count;
+      continue;
+    }
+    const int64_t last = std::min(end, run.global + kStagingBytes / width);
+    const int64_t bytes = (last - run.global) * width;
+    if (!staging.defined()) staging = at::empty({last - run.global}, type);
+    file.read(entry, run.global * width, bytes, staging.data_ptr());
+    deliver(whole.narrow(run.global, last), entry.dtype,
+            {static_cast<const char*>(staging.data_ptr()), static_cast<size_t>(bytes)}, to);
+    local = to.piece.find(last);
+  }
 }
 
 bool same_bytes(const SafetensorsFile& file_a, const TensorEntry& a, const SafetensorsFile& file_b,

@@ -103,7 +103,8 @@ std::string outcome_card(const RunFiles& run) {
   if (summary.skipped_steps)
     below +=
         fmt::format("<br>{} update{} skipped", summary.skipped_steps, summary.skipped_steps == 1 ? "" : "s");
-  if (summary.resumed_from) below += fmt::format("<br>resumed from step {}", summary.resumed_from);
+  if (summary.resumed_from)
+    below += fmt::format("<br>resumed from step {} ({})", summary.resumed_from, summary.resume_contract);
   return card("Outcome", std::to_string(run.steps.empty() ? summary.steps : run.steps.back().step),
               fmt::format("of {} steps", summary.steps_planned), below);
 }

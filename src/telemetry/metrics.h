@@ -27,7 +27,8 @@ struct StepMetrics {
   int64_t peak_bytes = 0;  // of this rank, measured
   double data_wait_seconds = 0;
   double exposed_communication_seconds = 0;
-  bool checkpoint_requested = false;  // of the state after this step
+  std::optional<std::string> resumed;  // the contract under which the run went on just before this step
+  bool checkpoint_requested = false;   // of the state after this step
   std::optional<int64_t>
       checkpoint_durable;         // the step of the one that has become durable since the last line
   double checkpoint_seconds = 0;  // that training stood still for checkpoints since the last line

@@ -60,6 +60,7 @@ void for_each_field(Self& self, Visit&& visit) {
   visit("steps_planned", self.steps_planned);
   visit("skipped_steps", self.skipped_steps);
   visit("resumed_from", self.resumed_from);
+  visit("resume_contract", self.resume_contract);
   visit("first_loss", self.first_loss);
   visit("last_loss", self.last_loss);
   visit("best_validation_loss", self.best_validation_loss);

@@ -54,7 +54,8 @@ struct RunSummary {
 
   // How it went.
   int64_t steps = 0, steps_planned = 0, skipped_steps = 0;
-  int64_t resumed_from = 0;  // the step that this process went on from; 0: from the start
+  int64_t resumed_from = 0;     // the step that this process went on from; 0: from the start
+  std::string resume_contract;  // "deterministic-replay", "coverage-equivalent"; empty: from the start
   double first_loss = 0, last_loss = 0;
   std::optional<double> best_validation_loss;
   std::optional<int64_t> best_validation_step;

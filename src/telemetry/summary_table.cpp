@@ -23,6 +23,8 @@ std::string percent(std::optional<double> fraction) {
 
 void add_outcome(Table& table, const RunSummary& summary) {
   table.add({"ended", summary.exit_reason});
+  if (summary.resumed_from > 0)
+    table.add({"resumed", fmt::format("from step {}, {}", summary.resumed_from, summary.resume_contract)});
   table.add({"steps",
              fmt::format("{} of {}{}", summary.steps, summary.steps_planned,
                          summary.skipped_steps ? fmt::format(" ({} skipped)", summary.skipped_steps) : "")});

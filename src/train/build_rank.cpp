@@ -85,33 +85,19 @@ void Rank::load_or_initialize() {
                    parameters_->owned(row), job_.training.seed);
 }
 
-// A parameter's part is read whole, straight into its place where all of it is owned.
+// Of each parameter what this rank owns.
 void Rank::load() {
-  at::Tensor read, piece;
-  nn::FlatRange range;
-  const auto keep = [&] {
-    if (piece.defined()) piece.copy_(read.view({-1}).narrow(0, range.first, range.size));
-    piece = at::Tensor();
-  };
   checkpoint::load_weights(job_.weights, table_, [&](const spec::ParameterRow& row) {
-    keep();
-    checkpoint::Destinations slices;
-    const std::vector<int64_t> shape = spec::local_shape(row, mesh_);
-    range = parameters_->owned(row);
-    const at::Tensor own = parameters_->value_piece(row);
-    if (own.numel() == 0) return slices;
-    const bool is_whole = own.numel() == c10::multiply_integers(shape);
-    read = is_whole ? own.view(shape) : run_.empty(shape, nn::Category::temporary);
-    if (!is_whole) {
-      piece = own;
-      read.zero_();  // its padding
-    }
-    const spec::LocalPart part = spec::local_part(row, mesh_, number_);
-    for (const spec::IndexRun& run : part.runs)
-      slices.emplace_back(read.narrow(part.dim, run.local, run.size), part.dim, run.global);
-    return slices;
+    const spec::Piece piece = owned_piece(row);
+    return checkpoint::Destination(parameters_->value_piece(row).narrow(0, 0, piece.elements()), piece);
   });
-  keep();
+}
+
+spec::Piece Rank::owned_piece(const spec::ParameterRow& row) const {
+  const spec::Piece part = spec::local_piece(row, mesh_, number_);
+  const nn::FlatRange own = parameters_->owned(row);
+  const int64_t elements = part.elements();
+  return part.narrow(std::min(own.first, elements), std::min(own.first + own.size, elements));
 }
 
 }  // namespace muster::train

@@ -43,8 +43,8 @@ Checkpoints::~Checkpoints() {
 
 int64_t Checkpoints::resume() {
   const bool leads = rank_.number() == 0;
-  const auto loaded = checkpoint::load_newest(
-      assembly_, root_, state_, expected_of(job_, rank_.mesh().world_size()), rank_.number(), log_);
+  const checkpoint::Expected expected = expected_of(job_, rank_.mesh().world_size());
+  const auto loaded = checkpoint::load_newest(assembly_, root_, state_, expected, rank_.number(), log_);
   if (!loaded) {
     if (leads)
       log_.info("--resume: there is no checkpoint in {}; the run starts from the start", root_.string());
@@ -53,9 +53,13 @@ int64_t Checkpoints::resume() {
   check_cursor(*loaded, job_);
   parent_ = loaded->name;
   newest_step_ = loaded->name.step;
-  if (leads)
-    log_.info("resumed from {} ({}): the next update is {}, the next sample {}", to_string(loaded->name),
-              job_.checkpoint.contract, newest_step_ + 1, loaded->next_sample);
+  contract_ = checkpoint::contract_of(*loaded, expected);
+  if (!leads) return newest_step_;
+  log_.info("resumed from {} ({}): the next update is {}, the next sample {}", to_string(loaded->name),
+            contract_, newest_step_ + 1, loaded->next_sample);
+  if (contract_ == checkpoint::kCoverage)
+    log_.info("its layout was {} on {} ranks: {}", loaded->layout, loaded->world,
+              checkpoint::compare(*loaded, expected).layout);
   return newest_step_;
 }
 

@@ -41,7 +41,8 @@ class Checkpoints {
   // Waits for the save under way, and for all messages. Collective.
   void finish();
 
-  int64_t newest_step() const { return newest_step_; }  // durable, of this process or resumed from
+  int64_t newest_step() const { return newest_step_; }       // durable, of this process or resumed from
+  const std::string& contract() const { return contract_; }  // under which the run went on; empty: it did not
 
  private:
   // The save that the background writes.
@@ -81,6 +82,7 @@ class Checkpoints {
   std::optional<SaveSchedule> schedule_;
   Votes votes_;
   int64_t newest_step_ = 0;
+  std::string contract_;
   std::optional<int64_t> news_;  // a step that became durable and that nobody looked at yet
   std::optional<double> stop_before_;
 

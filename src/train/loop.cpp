@@ -64,7 +64,7 @@ telemetry::RunSummary train(Rank& rank, const spec::Job& job, const data::Datase
   int stop_signal = 0;
   double checkpoint_seconds = 0;  // that training stood still for a save after the step before
   std::optional<Reporter> reporter;
-  if (options.folder) reporter.emplace(job, rank, options, steps_before, log);
+  if (options.folder) reporter.emplace(job, rank, options, steps_before, checkpoints.contract(), log);
   const double hardware_flops =
       options.rehearsed ? options.rehearsed->hardware_flops() * static_cast<double>(rank.mesh().world_size())
                         : 0;

@@ -8,6 +8,7 @@
 #include "comm/communicator.h"
 #include "nn/transformer.h"
 #include "schedule/action.h"
+#include "spec/mesh/piece.h"
 #include "train/feed.h"
 #include "train/optim/update.h"
 #include "train/partial_sums.h"
@@ -41,11 +42,15 @@ class Rank {
   int64_t number() const { return number_; }
   nn::Executor& executor() { return run_; }
   nn::ParameterStore& parameters() { return *parameters_; }
+  const nn::ParameterStore& parameters() const { return *parameters_; }
   nn::Transformer& model() { return *model_; }
   const spec::ParameterTable& table() const { return table_; }
   const Optimizer& optimizer() const { return *optimizer_; }
   Optimizer& optimizer() { return *optimizer_; }
   comm::Groups& groups() { return groups_; }
+  // Which elements of a parameter this rank owns; they lie in parameters().value_piece(row) from its start,
+  // and padding of the parameter behind them.
+  spec::Piece owned_piece(const spec::ParameterRow& row) const;
   // The whole of a logical tensor, of which `piece` is what this rank owns of `row` (parameters().value_piece
   // and the like). Collective over the ranks that share a copy of the state, and over the tensor axis.
   at::Tensor whole(const spec::ParameterRow& row, const at::Tensor& piece);

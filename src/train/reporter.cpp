@@ -24,7 +24,7 @@ std::string peak_source(const spec::Hardware& hardware) {
 }  // namespace
 
 Reporter::Reporter(const spec::Job& job, Rank& rank, const LoopOptions& options, int64_t steps_before,
-                   const Log& log)
+                   const std::string& contract, const Log& log)
     : job_(job),
       rank_(rank),
       options_(options),
@@ -41,6 +41,7 @@ Reporter::Reporter(const spec::Job& job, Rank& rank, const LoopOptions& options,
   if (options.rehearsed) rehearsed_memory_ = telemetry::memory_figures(*options.rehearsed);
   summary_ = describe();
   summary_.resumed_from = steps_before;
+  summary_.resume_contract = contract;
   say_start();
 }
 
@@ -98,6 +99,7 @@ void Reporter::step_done(telemetry::StepMetrics metrics, double hardware_flops) 
   if (summary_.steps == 0) {
     first_step_seconds_ = now - metrics.step_seconds;
     summary_.first_loss = metrics.loss;
+    if (summary_.resumed_from > 0) metrics.resumed = summary_.resume_contract;
   }
   metrics.mfu = share_of_peak(options_.model_flops, metrics.step_seconds);
   metrics.hfu = share_of_peak(hardware_flops, metrics.step_seconds);

@@ -14,9 +14,9 @@ constexpr const char* kVersion = "0.1.0";
 
 class Reporter {
  public:
-  // `steps_before`: those that a resumed run has behind it.
+  // `steps_before`: those that a resumed run has behind it; `contract`: under which it goes on.
   Reporter(const spec::Job& job, Rank& rank, const LoopOptions& options, int64_t steps_before,
-           const Log& log);
+           const std::string& contract, const Log& log);
 
   // A step is done: figures to the sinks, a line for a person each `log_every` steps and at the ends.
   void step_done(telemetry::StepMetrics metrics, double hardware_flops);

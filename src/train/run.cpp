@@ -97,12 +97,18 @@ void check_resume(const spec::Job& job, int64_t world_size, const fs::path& chec
   for (const checkpoint::Listed& listed :
        checkpoint::list_checkpoints(checkpoints, Log("", LogLevel::error))) {
     if (listed.standing != checkpoint::Standing::valid) continue;
-    try {
-      return checkpoint::check_same_run(listed.opened->manifest, expected_of(job, world_size));
-    } catch (const WorldError& error) {
-      throw UserError({"--resume", checkpoints.string(), error.what(),
-                       "a replay takes the same job on the same layout; give those, or start a new run"});
-    }
+    const checkpoint::Expected expected = expected_of(job, world_size);
+    const checkpoint::Differences differences = checkpoint::compare(listed.opened->manifest, expected);
+    const std::string name = to_string(listed.name);
+    Problems problems;
+    if (!differences.job.empty())
+      problems.add("--resume", checkpoints.string(), name + " is of another run: " + differences.job,
+                   "give the same job, or start a new run");
+    if (!differences.layout.empty() && expected.contract == checkpoint::kReplay)
+      problems.add("checkpoint.contract", expected.contract,
+                   "takes the same layout, and " + name + " is of another: " + differences.layout,
+                   "give that layout, or set checkpoint.contract = \"coverage-equivalent\"");
+    return problems.throw_if_any();
   }
 }
 

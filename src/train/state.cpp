@@ -16,43 +16,36 @@
 namespace muster::train {
 namespace {
 
-// Where this rank's part of a parameter begins.
-std::vector<int64_t> start_of(const spec::ParameterRow& row, const spec::Mesh& mesh, int64_t rank) {
-  const std::vector<int64_t> local = spec::local_shape(row, mesh);
-  std::vector<int64_t> start(row.shape.size(), 0);
-  for (spec::Axis axis : spec::kAxes) {
-    const spec::AxisPlacement& placement = row.placement[axis];
-    if (placement.kind != spec::AxisPlacement::Kind::shard) continue;
-    const auto dim = static_cast<size_t>(placement.dim);
-    start[dim] = local[dim] * mesh.coordinate(rank, axis);
-  }
-  return start;
-}
-
-// Gives each part to the rank with the fewest bytes so far, among the replicas of the data axis that come
-// first on the axes where the parameter is whole.
+// Gives each piece to the rank with the fewest bytes so far, among those that hold it: the ranks that see
+// other tokens, or of a sharded state the ones with the same shard; of neighbours on the tensor axis the
+// first.
 class Writers {
  public:
-  Writers(const spec::Mesh& mesh, int64_t rank) : mesh_(mesh), rank_(rank) {}
+  explicit Writers(const Rank& rank)
+      : mesh_(rank.mesh()),
+        rank_(rank.number()),
+        span_(rank.parameters().sharding().peers ? spec::Span::replicate : spec::Span::tokens) {}
 
   int64_t next(const spec::ParameterRow& row, int64_t bytes) {
-    const std::vector<int64_t> holders = mesh_.group(first_holder(row), spec::Span::tokens);
+    const std::vector<int64_t> holders = mesh_.group(first_neighbour(row), span_);
     const int64_t writer = *std::ranges::min_element(holders, {}, [&](int64_t rank) { return bytes_[rank]; });
     bytes_[writer] += bytes;
     return writer;
   }
 
  private:
-  int64_t first_holder(const spec::ParameterRow& row) const {
+  int64_t first_neighbour(const spec::ParameterRow& row) const {
     std::array<int64_t, spec::kAxisCount> at{};
-    for (spec::Axis axis : spec::kAxes)
-      if (row.placement[axis].kind == spec::AxisPlacement::Kind::shard)
-        at[static_cast<size_t>(axis)] = mesh_.coordinate(rank_, axis);
+    for (spec::Axis axis : mesh_.order()) at[static_cast<size_t>(axis)] = mesh_.coordinate(rank_, axis);
+    int64_t& tensor = at[static_cast<size_t>(spec::Axis::tensor)];
+    const int64_t copies = spec::copies(row, mesh_, spec::Axis::tensor);
+    tensor = tensor / copies * copies;
     return mesh_.rank_at(at);
   }
 
   const spec::Mesh& mesh_;
   int64_t rank_;
+  spec::Span span_;
   std::map<int64_t, int64_t> bytes_;
 };
 
@@ -74,19 +67,37 @@ const std::set<std::string> kFree = {"training.log_every",
                                      "checkpoint.async",
                                      "checkpoint.contract"};
 
+// Keys that decide who computes what: under them the same sums are made in another order.
+bool is_of_layout(const std::string& key) {
+  return key.starts_with("layout.") || key == "training.micro_batch_size" || key == "training.device" ||
+         key == "training.bucket_bytes" || key == "training.loss_chunk_tokens";
+}
+
+// "data 2, tensor 2, ZeRO 1": the axes and settings that are in use.
+std::string describe(const spec::LayoutConfig& layout) {
+  std::string text = fmt::format("data {}", layout.data);
+  for (const auto& [name, size] : {std::pair("tensor", layout.tensor),
+                                   {"context", layout.context},
+                                   {"pipeline", layout.pipeline},
+                                   {"replicas", layout.replicate}})
+    if (size > 1) text += fmt::format(", {} {}", name, size);
+  if (layout.sequence_parallel) text += ", sequence parallel";
+  return text + fmt::format(", ZeRO {}", layout.zero);
+}
+
 }  // namespace
 
 checkpoint::State state_of(Rank& rank) {
   checkpoint::State state;
-  if (rank.parameters().sharding().peers) return state;  // refused where anything would be saved
-  Writers writers(rank.mesh(), rank.number());
+  Writers writers(rank);
   for (const spec::ParameterRow& row : rank.table().rows()) {
-    const std::vector<int64_t> start = start_of(row, rank.mesh(), rank.number());
-    const auto add = [&](const std::string& kind, const at::Tensor& local) {
+    const spec::Piece piece = rank.owned_piece(row);
+    const auto add = [&](const std::string& kind, const at::Tensor& padded) {
+      const at::Tensor local = padded.narrow(0, 0, piece.elements());
       const int64_t writer = writers.next(row, static_cast<int64_t>(local.nbytes()));
-      state.tensors.push_back({kind + "/" + row.name, row.shape, start, local, writer});
+      state.tensors.push_back({kind + "/" + row.name, piece, local, writer});
     };
-    const at::Tensor value = rank.parameters().value(row);
+    const at::Tensor value = rank.parameters().value_piece(row);
     add("parameters", value);
     for (const auto& [kind, tensor] : rank.optimizer().states_of(value)) add("optimizer." + kind, tensor);
   }
@@ -105,14 +116,17 @@ std::map<std::string, std::string> replayed_job(const spec::Job& job) {
 }
 
 checkpoint::Expected expected_of(const spec::Job& job, int64_t world_size) {
-  return {replayed_job(job), world_size};
+  checkpoint::Expected expected{replayed_job(job), {}, world_size, job.checkpoint.contract};
+  for (const auto& [key, value] : expected.job)
+    if (is_of_layout(key)) expected.layout_keys.insert(key);
+  return expected;
 }
 
 checkpoint::Manifest facts_of(const spec::Job& job, int64_t world_size, int64_t step) {
   checkpoint::Manifest facts;
   facts.name.step = step;
   facts.contract = job.checkpoint.contract;
-  facts.layout = fmt::format("data {}, ZeRO {}", job.layout.data, job.layout.zero);
+  facts.layout = describe(job.layout);
   facts.world = world_size;
   facts.job = replayed_job(job);
   facts.code = {{"muster", kVersion}, {"torch", TORCH_VERSION}};

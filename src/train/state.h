@@ -15,7 +15,8 @@ namespace muster::train {
 checkpoint::State state_of(Rank& rank);
 
 // The keys of the job that a replay depends on, as TOML. Those that change no bit (logging, evaluation,
-// threads, checkpoints, timeouts) may differ between a run and its continuation.
+// threads, checkpoints, timeouts) may differ between a run and its continuation; those that decide only who
+// computes what, and so the order of sums, make another layout of it.
 std::map<std::string, std::string> replayed_job(const spec::Job& job);
 checkpoint::Expected expected_of(const spec::Job& job, int64_t world_size);
 

@@ -95,6 +95,99 @@ TEST(Resume, KilledAnywhereItEndsWithTheSameBits) {
   }
 }
 
+// The same on layouts that split or shard what a rank holds: killed in every phase, with dropout and
+// accumulation.
+TEST(Resume, EveryLayoutEndsWithTheSameBits) {
+  // The second has padded vocabularies and key-value heads that two ranks share.
+  for (const char* layout :
+       {"--procs 4 --set layout.tensor=2 --set layout.zero=1",
+        "--procs 4 --set layout.tensor=4 --set layout.sequence_parallel=true --set model.vocab_size=66",
+        "--procs 4 --set layout.tensor=2 --set layout.zero=3", "--procs 2 --set layout.zero=2",
+        "--procs 4 --set layout.zero=3 --set layout.replicate=2"}) {
+    const Folder folder;
+    const std::string job = nine_steps(folder, 3) + " " + layout + kAtOnce;
+    ASSERT_EQ(train(folder, "whole", job).status, 0);
+    int number = 0;
+    for (const char* fault : {"step=5,phase=backward,action=kill", "step=8,phase=reduce,action=kill",
+                              "step=6,phase=save,action=kill"}) {
+      const std::string run = "run" + std::to_string(++number);
+      EXPECT_NE(train(folder, run, job, fmt::format("rank={},{}", number % 2, fault)).status, 0) << fault;
+      const Outcome resumed = train(folder, run, job + " --resume");
+      ASSERT_EQ(resumed.status, 0) << fault << "\n" << resumed.err;
+      EXPECT_THAT(resumed.err, HasSubstr("(deterministic-replay)")) << fault;
+      expect_equal_runs(folder, "whole", run);
+    }
+  }
+}
+
+// A layout of the pairs test: processes, and what the job then says.
+struct Layout {
+  int procs;
+  const char* settings;
+};
+
+// RELIABILITY scenario 39. One step in another order of sums moves loss and gradient by t = 2^-53 x (4
+// micro-batches + 64 other orders) x 2 for cancellation, of themselves (verify/update_equivalence.cpp). An
+// update by Adam at rate r turns an error d of a gradient's element into at most r d/|g| of its parameter,
+// and that into r d of the loss: all elements together r sqrt(n) |error| <= r sqrt(n) t |g|. With r = 1e-3, n
+// = 27,000, |g| < 2 and a loss of 4, the updates before the last of 9 steps add 8 x 1e-3 x 164 x 2 / 4 = 0.66
+// t.
+constexpr double kTrajectory = 0x1p-53 * (4 + 64) * 2 * 1.66;
+
+void expect_coverage(const std::vector<Layout>& layouts) {
+  const Folder folder;
+  const std::string job = nine_steps(folder, 4) +
+                          " --set numerics.compute=float64 --set model.vocab_size=66 "
+                          "--set checkpoint.contract=coverage-equivalent";
+  const auto at = [&](const Layout& layout) {
+    return fmt::format("{} --procs {} {}", job, layout.procs, layout.settings);
+  };
+  ASSERT_EQ(train(folder, "whole", at(layouts.front())).status, 0);
+  const std::vector<Json> whole = read_metrics(folder / "whole");
+  for (const Layout& from : layouts) {
+    ASSERT_EQ(train(folder, "from", at(from), "").status, 0);
+    fs::remove_all(checkpoint(folder, "from", "step-00000008.g1"));
+    for (const Layout& to : layouts) {
+      SCOPED_TRACE(fmt::format("{} {} -> {} {}", from.procs, from.settings, to.procs, to.settings));
+      fs::copy(folder / "from", folder / "run", fs::copy_options::recursive);
+      const Outcome resumed = train(folder, "run", at(to) + " --resume");
+      ASSERT_EQ(resumed.status, 0) << resumed.err;
+      const bool same = &from == &to;
+      const char* contract = same ? "deterministic-replay" : "coverage-equivalent";
+      EXPECT_THAT(resumed.err, HasSubstr(fmt::format("resumed from step-00000004.g1 ({})", contract)));
+      const std::vector<Json> steps = read_metrics(folder / "run");
+      ASSERT_EQ(steps.size(), 9u);
+      for (size_t step = 0; step < 9; ++step) {
+        const double loss = whole[step]["loss"];
+        EXPECT_NEAR(steps[step]["loss"].get<double>(), loss, kTrajectory * loss) << "step " << step + 1;
+      }
+      EXPECT_EQ(steps[4]["resumed"], contract);
+      EXPECT_EQ(Json::parse(read_text(folder / "run/summary.json"))["resume_contract"], contract);
+      fs::remove_all(folder / "run");
+    }
+    fs::remove_all(folder / "from");
+  }
+}
+
+// The whole matrix of pairs is train/reshard_test.cpp; this is the program's own way through it.
+TEST(Resume, S39_AnotherLayoutGoesOnWithTheSameSamples) {
+  expect_coverage({{1, ""},
+                   {4, "--set layout.tensor=2 --set layout.sequence_parallel=true --set layout.zero=2"},
+                   {4, "--set layout.zero=3 --set layout.replicate=2"}});
+}
+
+// A replay takes the same layout: refused before a process starts, with the way out.
+TEST(Resume, AReplayRefusesAnotherLayout) {
+  const Folder folder;
+  const std::string job = nine_steps(folder, 3);
+  ASSERT_EQ(train(folder, "run", job + " --procs 2").status, 0);
+  const Outcome refused = train(folder, "run", job + " --procs 1 --resume");
+  EXPECT_EQ(refused.status, 2);
+  EXPECT_THAT(refused.err, HasSubstr("checkpoint.contract"));
+  EXPECT_THAT(refused.err, HasSubstr("layout.data was 2 and is 1"));
+  EXPECT_THAT(refused.err, HasSubstr("coverage-equivalent"));
+}
+
 // Every byte of the shards of a checkpoint, in the order of their ranks.
 std::string shards(const fs::path& folder) {
   std::vector<fs::path> files;

@@ -107,8 +107,10 @@ Opened open_checkpoint(const fs::path& folder) {
 }
 
 void verify_contents(const fs::path& folder, const Manifest& manifest) {
-  for (const ManifestFile& file : manifest.files)
-    read_verified(folder / file.name, file, manifest.chunk_bytes);
+  for (const ManifestFile& file : manifest.files) {
+    ShardReader reader(folder / file.name, file, manifest.chunk_bytes);
+    for (int64_t chunk = 0; chunk < reader.chunks(); ++chunk) reader.chunk(chunk);
+  }
 }
 
 std::vector<Listed> list_checkpoints(const fs::path& root, const Log& log) {

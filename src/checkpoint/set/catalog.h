@@ -12,9 +12,9 @@ struct Opened {
 
 // Opens one: COMMIT fits MANIFEST.json, both fit the folder's name, and the folder holds the manifest's
 // files, of its sizes, and nothing else. Throws WorldError(data) naming the file and what is wrong. Contents
-// are verified as they are read (read_verified).
+// are verified as they are read (ShardReader).
 Opened open_checkpoint(const fs::path& folder);
-// Reads every byte. Throws as read_verified.
+// Reads every byte. Throws as ShardReader does.
 void verify_contents(const fs::path& folder, const Manifest& manifest);
 
 enum class Standing {

@@ -1,11 +1,9 @@
 #include "checkpoint/set/load.h"
 
-#include <ATen/ATen.h>
-#include <c10/core/GradMode.h>
-
 #include <algorithm>
 
 #include "base/error.h"
+#include "checkpoint/deliver.h"
 #include "checkpoint/set/shard.h"
 #include "checkpoint/tensor_io.h"
 
@@ -16,20 +14,20 @@ namespace {
   throw WorldError(WorldError::Kind::mismatch, what);
 }
 
-// A piece of a file and the bytes of memory that it fills.
+// A piece of a file, and memory that it has elements for.
 struct Delivery {
-  const ManifestPiece* piece;
-  at::Tensor bytes;
+  const ManifestPiece* source;
+  DType dtype;
+  Destination to;
+  int64_t end() const { return source->offset + source->piece.elements() * bytes_of(dtype); }
 };
 
-const ManifestPiece& piece_for(const StateTensor& tensor, const ManifestTensor& saved) {
+void check_alike(const StateTensor& tensor, const ManifestTensor& saved) {
   const std::string dtype(to_string(to_dtype(tensor.local.scalar_type())));
-  if (dtype != to_string(saved.dtype) || tensor.shape != saved.shape)
+  if (dtype != to_string(saved.dtype) || tensor.piece.shape() != saved.shape)
     mismatch(fmt::format("{} was saved as {} {}, and this run holds {} {}", tensor.name,
-                         to_string(saved.dtype), Json(saved.shape).dump(), dtype, Json(tensor.shape).dump()));
-  for (const ManifestPiece& piece : saved.pieces)
-    if (piece.start == tensor.start && at::IntArrayRef(piece.shape) == tensor.local.sizes()) return piece;
-  mismatch(fmt::format("{} was saved in other pieces: resharding is not built yet", tensor.name));
+                         to_string(saved.dtype), Json(saved.shape).dump(), dtype,
+                         Json(tensor.piece.shape()).dump()));
 }
 
 // Every name of one side must have its twin on the other (CASES B021).
@@ -45,34 +43,49 @@ void check_names(const Manifest& manifest, const State& state) {
   }
 }
 
-// What each file of the checkpoint gives this rank.
+// What each file of the checkpoint gives this rank, in the order of the file.
 std::vector<std::vector<Delivery>> deliveries(const Manifest& manifest, const State& state) {
-  std::map<std::string, const ManifestTensor*> by_name;
+  std::map<std::string_view, const ManifestTensor*> by_name;
   for (const ManifestTensor& tensor : manifest.tensors) by_name[tensor.name] = &tensor;
   std::vector<std::vector<Delivery>> by_file(manifest.files.size());
   for (const StateTensor& tensor : state.tensors) {
-    const ManifestPiece& piece = piece_for(tensor, *by_name.at(tensor.name));
-    if (piece.bytes == 0) continue;
-    by_file[static_cast<size_t>(piece.file)].push_back(
-        {&piece, tensor.local.detach().view({-1}).view(at::kByte)});
+    const ManifestTensor& saved = *by_name.at(tensor.name);
+    check_alike(tensor, saved);
+    for (const ManifestPiece& source : saved.pieces)
+      if (share(source.piece, tensor.piece))
+        by_file[static_cast<size_t>(source.file)].push_back(
+            {&source, saved.dtype, {tensor.local, tensor.piece}});
   }
   for (auto& file : by_file)
-    std::ranges::sort(file, {}, [](const Delivery& delivery) { return delivery.piece->offset; });
+    std::ranges::sort(file, {}, [](const Delivery& delivery) { return delivery.source->offset; });
   return by_file;
 }
 
-// Copies what of `chunk`, which starts at byte `first` of its file, belongs to the pieces. They are sorted
-// and do not overlap, so that those which end before the chunk are passed over once.
-void deliver(const std::vector<Delivery>& pieces, size_t& passed, int64_t first, std::string_view chunk) {
-  const int64_t last = first + static_cast<int64_t>(chunk.size());
-  while (passed < pieces.size() && pieces[passed].piece->offset + pieces[passed].piece->bytes <= first)
-    ++passed;
-  for (size_t at = passed; at < pieces.size() && pieces[at].piece->offset < last; ++at) {
-    const ManifestPiece& piece = *pieces[at].piece;
-    const int64_t from = std::max(first, piece.offset), to = std::min(last, piece.offset + piece.bytes);
-    const at::Tensor source =
-        at::from_blob(const_cast<char*>(chunk.data()) + (from - first), {to - from}, at::kByte);
-    pieces[at].bytes.narrow(0, from - piece.offset, to - from).copy_(source);
+// Delivers what of a piece lies in the bytes [first, last) of its file; `chunk` gives those bytes, and is
+// asked for nothing that nobody here holds.
+template <class Chunk>
+void deliver_part(const Delivery& delivery, int64_t first, int64_t last, const Chunk& chunk) {
+  const int64_t width = bytes_of(delivery.dtype), offset = delivery.source->offset;
+  const int64_t from = std::max(first, offset), to = std::min(last, delivery.end());
+  const spec::Piece part = delivery.source->piece.narrow((from - offset) / width, (to - offset) / width);
+  if (!share(part, delivery.to.piece)) return;
+  const std::string_view bytes = chunk();
+  deliver(part, delivery.dtype,
+          bytes.substr(static_cast<size_t>(from - first), static_cast<size_t>(to - from)), delivery.to);
+}
+
+// One file, chunk by chunk. The pieces are sorted and do not overlap, so that those which end before a chunk
+// are passed over once.
+void load_file(const fs::path& path, const ManifestFile& file, int64_t chunk_bytes,
+               const std::vector<Delivery>& pieces) {
+  if (pieces.empty()) return;
+  ShardReader reader(path, file, chunk_bytes);
+  size_t passed = 0;
+  for (int64_t index = 0; index < reader.chunks(); ++index) {
+    const int64_t first = index * chunk_bytes, last = std::min(file.bytes, first + chunk_bytes);
+    while (passed < pieces.size() && pieces[passed].end() <= first) ++passed;
+    for (size_t at = passed; at < pieces.size() && pieces[at].source->offset < last; ++at)
+      deliver_part(pieces[at], first, last, [&] { return reader.chunk(index); });
   }
 }
 
@@ -106,7 +119,7 @@ Try load_here(const fs::path& folder, State& state, const Expected& expected, co
   attempt([&] {
     if (!agreed)
       throw WorldError(WorldError::Kind::data, folder.string() + ": not all ranks see the same manifest");
-    check_same_run(mine.opened->manifest, expected);
+    contract_of(mine.opened->manifest, expected);
     load_one(folder, mine.opened->manifest, state);
   });
   return mine;
@@ -134,34 +147,43 @@ int64_t newest_committed(const fs::path& root, const Log& log) {
 
 }  // namespace
 
-void check_same_run(const Manifest& manifest, const Expected& expected) {
-  std::string differences;
-  const auto differ = [&](const std::string& key, const std::string& saved, const std::string& now) {
+Differences compare(const Manifest& manifest, const Expected& expected) {
+  Differences found;
+  const auto differ = [](std::string& where, const std::string& key, const std::string& saved,
+                         const std::string& now) {
     if (saved != now)
-      differences += fmt::format("{}{} was {} and is {}", differences.empty() ? "" : "; ", key, saved, now);
+      where += fmt::format("{}{} was {} and is {}", where.empty() ? "" : "; ", key, saved, now);
   };
+  std::set<std::string> keys;
+  for (const auto* job : {&manifest.job, &expected.job})
+    for (const auto& [key, value] : *job) keys.insert(key);
   const auto value = [](const auto& job, const std::string& key) {
-    const auto found = job.find(key);
-    return found == job.end() ? std::string("absent") : found->second;
+    const auto at = job.find(key);
+    return at == job.end() ? std::string("absent") : at->second;
   };
-  for (const auto& [key, saved] : manifest.job) differ(key, saved, value(expected.job, key));
-  for (const auto& [key, now] : expected.job)
-    if (!manifest.job.contains(key)) differ(key, "absent", now);
-  differ("the number of ranks", std::to_string(manifest.world), std::to_string(expected.world));
-  if (!differences.empty())
-    mismatch(fmt::format("{} is of another run: {}", to_string(manifest.name), differences));
+  for (const std::string& key : keys)
+    differ(expected.layout_keys.contains(key) ? found.layout : found.job, key, value(manifest.job, key),
+           value(expected.job, key));
+  differ(found.layout, "the number of ranks", std::to_string(manifest.world), std::to_string(expected.world));
+  return found;
+}
+
+const char* contract_of(const Manifest& manifest, const Expected& expected) {
+  const Differences differences = compare(manifest, expected);
+  const std::string name = to_string(manifest.name);
+  if (!differences.job.empty()) mismatch(fmt::format("{} is of another run: {}", name, differences.job));
+  if (differences.layout.empty()) return kReplay;
+  if (expected.contract != kCoverage)
+    mismatch(fmt::format("{} is of another layout, and checkpoint.contract is \"{}\": {}", name,
+                         expected.contract, differences.layout));
+  return kCoverage;
 }
 
 void load_one(const fs::path& folder, const Manifest& manifest, State& state) {
-  const c10::NoGradGuard no_grad;
   check_names(manifest, state);
   const auto by_file = deliveries(manifest, state);
-  for (size_t file = 0; file < by_file.size(); ++file) {
-    size_t passed = 0;
-    read_verified(
-        folder / manifest.files[file].name, manifest.files[file], manifest.chunk_bytes,
-        [&](int64_t first, std::string_view chunk) { deliver(by_file[file], passed, first, chunk); });
-  }
+  for (size_t file = 0; file < by_file.size(); ++file)
+    load_file(folder / manifest.files[file].name, manifest.files[file], manifest.chunk_bytes, by_file[file]);
   for (const StateCounter& counter : state.counters) counter.set(manifest.counters.at(counter.name));
 }
 

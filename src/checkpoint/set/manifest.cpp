@@ -11,6 +11,8 @@
 namespace muster::checkpoint {
 namespace {
 
+constexpr int64_t kWidestElement = 8;
+
 [[noreturn]] void refuse(const std::string& source, const std::string& what) {
   throw WorldError(WorldError::Kind::data, source + ": " + what);
 }
@@ -21,12 +23,11 @@ Json to_json(const ManifestFile& file) {
   return {{"name", file.name}, {"bytes", file.bytes}, {"chunks", chunks}};
 }
 
-Json to_json(const ManifestPiece& piece) {
-  return {{"file", piece.file},
-          {"offset", piece.offset},
-          {"bytes", piece.bytes},
-          {"start", piece.start},
-          {"shape", piece.shape}};
+Json to_json(const ManifestPiece& at) {
+  Json runs = Json::array();
+  for (const spec::IndexRun& run : at.piece.part().runs) runs.push_back({run.global, run.size});
+  return {{"file", at.file}, {"offset", at.offset},       {"dim", at.piece.part().dim},
+          {"runs", runs},    {"begin", at.piece.begin()}, {"end", at.piece.end()}};
 }
 
 Json to_json(const ManifestTensor& tensor) {
@@ -57,7 +58,8 @@ class Reader {
     m.learning_rate = json.at("learning_rate").get<double>();
     for (const auto& [name, value] : json.at("counters").items()) m.counters[name] = whole(value, name);
     m.chunk_bytes = number(json, "chunk_bytes");
-    if (m.chunk_bytes < 1 || m.chunk_bytes > kChunkBytes) refuse(source_, "chunk_bytes is out of range");
+    if (m.chunk_bytes < 1 || m.chunk_bytes > kChunkBytes || m.chunk_bytes % kWidestElement != 0)
+      refuse(source_, "chunk_bytes is out of range, or cuts an element");
     for (const Json& entry : json.at("files")) m.files.push_back(file(entry, m.chunk_bytes));
     for (const Json& entry : json.at("tensors")) m.tensors.push_back(tensor(entry, m.files));
     check_names(m);
@@ -106,27 +108,39 @@ class Reader {
     if (!dtype) refuse(source_, t.name + ": unknown dtype");
     t.dtype = *dtype;
     t.shape = list(json, "shape");
+    checked_bytes({.name = t.name, .dtype = t.dtype, .shape = t.shape, .begin = 0, .end = 0}, source_);
     for (const Json& entry : json.at("pieces")) t.pieces.push_back(piece(entry, t, files));
     return t;
   }
 
+  spec::Part part(const Json& json, const ManifestTensor& tensor) const {
+    spec::Part part{static_cast<int>(std::min<int64_t>(number(json, "dim"), kMostRank)), {}};
+    int64_t local = 0;
+    for (const Json& pair : json.at("runs")) {
+      if (!pair.is_array() || pair.size() != 2) refuse(source_, tensor.name + ": a run is no pair");
+      part.runs.push_back({local, whole(pair[0], "runs"), whole(pair[1], "runs")});
+      if (part.runs.back().size > INT64_MAX - local) refuse(source_, tensor.name + ": its runs overflow");
+      local += part.runs.back().size;
+    }
+    const std::string problem = spec::check_part(tensor.shape, part);
+    if (!problem.empty()) refuse(source_, fmt::format("a piece leaves {}: {}", tensor.name, problem));
+    return part;
+  }
+
   ManifestPiece piece(const Json& json, const ManifestTensor& tensor,
                       const std::vector<ManifestFile>& files) const {
-    const ManifestPiece p{number(json, "file"), number(json, "offset"), number(json, "bytes"),
-                          list(json, "start"), list(json, "shape")};
+    const spec::Piece part(tensor.shape, this->part(json, tensor));
+    const int64_t begin = number(json, "begin"), end = number(json, "end");
+    if (begin > end || end > part.elements())
+      refuse(source_, fmt::format("a piece of {} has elements {} to {} of {}", tensor.name, begin, end,
+                                  part.elements()));
+    const ManifestPiece p{number(json, "file"), number(json, "offset"), part.narrow(begin, end)};
     if (p.file >= static_cast<int64_t>(files.size())) refuse(source_, tensor.name + ": no such file");
-    const int64_t in_file = files[static_cast<size_t>(p.file)].bytes;
-    if (p.bytes > in_file || p.offset > in_file - p.bytes)
+    const int64_t in_file = files[static_cast<size_t>(p.file)].bytes, bytes = tensor.bytes_of(p);
+    if (bytes > in_file || p.offset > in_file - bytes)
       refuse(source_, tensor.name + ": a piece ends after its file");
-    if (p.start.size() != tensor.shape.size() || p.shape.size() != tensor.shape.size())
-      refuse(source_, tensor.name + ": a piece has another number of dims");
-    for (size_t dim = 0; dim < tensor.shape.size(); ++dim)
-      if (p.shape[dim] > tensor.shape[dim] || p.start[dim] > tensor.shape[dim] - p.shape[dim])
-        refuse(source_, tensor.name + ": a piece leaves its tensor");
-    const TensorEntry entry{
-        .name = tensor.name, .dtype = tensor.dtype, .shape = p.shape, .begin = 0, .end = 0};
-    if (checked_bytes(entry, source_) != p.bytes)
-      refuse(source_, tensor.name + ": a piece's bytes are wrong");
+    if (p.offset % bytes_of(tensor.dtype) != 0)
+      refuse(source_, tensor.name + ": a piece does not start on an element");
     return p;
   }
 
@@ -141,13 +155,6 @@ class Reader {
 
   const std::string& source_;
 };
-
-bool overlap(const ManifestPiece& a, const ManifestPiece& b) {
-  for (size_t dim = 0; dim < a.start.size(); ++dim)
-    if (a.start[dim] + a.shape[dim] <= b.start[dim] || b.start[dim] + b.shape[dim] <= a.start[dim])
-      return false;
-  return a.bytes > 0 && b.bytes > 0;
-}
 
 }  // namespace
 
@@ -204,19 +211,35 @@ Manifest read_manifest(std::string_view text, const std::string& source) {
   }
 }
 
+void add_part(Manifest& manifest, Manifest part) {
+  const auto file = static_cast<int64_t>(manifest.files.size());
+  manifest.files.push_back(std::move(part.files.at(0)));
+  std::map<std::string_view, size_t> known;
+  for (size_t at = 0; at < manifest.tensors.size(); ++at) known.emplace(manifest.tensors[at].name, at);
+  std::vector<ManifestTensor> fresh;
+  for (ManifestTensor& tensor : part.tensors) {
+    for (ManifestPiece& piece : tensor.pieces) piece.file = file;
+    const auto found = known.find(tensor.name);
+    if (found == known.end()) {
+      fresh.push_back(std::move(tensor));
+      continue;
+    }
+    ManifestTensor& twin = manifest.tensors[found->second];
+    if (twin.dtype != tensor.dtype || twin.shape != tensor.shape)
+      refuse(manifest.files.back().name,
+             fmt::format("holds {} as {} {}, and another rank as {} {}", tensor.name, to_string(tensor.dtype),
+                         Json(tensor.shape).dump(), to_string(twin.dtype), Json(twin.shape).dump()));
+    std::ranges::move(tensor.pieces, std::back_inserter(twin.pieces));
+  }
+  std::ranges::move(fresh, std::back_inserter(manifest.tensors));
+}
+
 void check_tiling(const Manifest& manifest, const std::string& source) {
   for (const ManifestTensor& tensor : manifest.tensors) {
-    const TensorEntry whole{
-        .name = tensor.name, .dtype = tensor.dtype, .shape = tensor.shape, .begin = 0, .end = 0};
-    int64_t missing = checked_bytes(whole, source);
-    for (size_t a = 0; a < tensor.pieces.size(); ++a) {
-      missing -= tensor.pieces[a].bytes;
-      for (size_t b = 0; b < a; ++b)
-        if (overlap(tensor.pieces[a], tensor.pieces[b]))
-          refuse(source, fmt::format("two pieces of {} overlap", tensor.name));
-    }
-    if (missing != 0)
-      refuse(source, fmt::format("the pieces of {} leave {} bytes out", tensor.name, missing));
+    std::vector<spec::Piece> pieces;
+    for (const ManifestPiece& at : tensor.pieces) pieces.push_back(at.piece);
+    const std::string problem = spec::check_tiling(tensor.shape, pieces);
+    if (!problem.empty()) refuse(source, fmt::format("the pieces of {} {}", tensor.name, problem));
   }
 }
 

@@ -14,8 +14,12 @@
 //     "cursor": { "next_sample" }, "learning_rate", "counters": { NAME: number ... }, "chunk_bytes", "bytes",
 //     "files":   [ { "name", "bytes", "chunks": [ xxh3 of each chunk_bytes ... ] } ... ],
 //     "tensors": [ { "name", "dtype", "shape",
-//                    "pieces": [ { "file": index, "offset": bytes from the file's start, "bytes",
-//                                  "start": [ index a dim ], "shape" } ... ] } ... ] }
+//                    "pieces": [ { "file": index, "offset": bytes from the file's start,
+//                                  "dim", "runs": [ [ first index, indices ] ... ],
+//                                  "begin", "end" } ... ] } ... ] }
+//
+// A piece (spec/mesh/piece.h) holds, of the part of the tensor that has the indices `runs` of `dim`,
+// flattened row-major, the elements [begin, end). The pieces of a tensor hold each of its elements once.
 //
 // Hashes are 16 hexadecimal digits, of the memory that was written, never of what a disk gave back. The
 // random state is no entry: every draw is a function of the job's seed, the step and the position. The
@@ -30,10 +34,11 @@
 #include "base/json.h"
 #include "checkpoint/dtype.h"
 #include "checkpoint/set/names.h"
+#include "spec/mesh/piece.h"
 
 namespace muster::checkpoint {
 
-constexpr int64_t kSchema = 1;
+constexpr int64_t kSchema = 2;  // 1 had boxes in place of pieces
 constexpr int64_t kChunkBytes = int64_t{8} << 20;
 constexpr int64_t kMostManifestBytes = int64_t{256} << 20;
 
@@ -45,9 +50,8 @@ struct ManifestFile {
 
 struct ManifestPiece {
   int64_t file = 0;
-  int64_t offset = 0;
-  int64_t bytes = 0;
-  std::vector<int64_t> start, shape;
+  int64_t offset = 0;  // a multiple of an element's bytes
+  spec::Piece piece;
 };
 
 struct ManifestTensor {
@@ -55,6 +59,7 @@ struct ManifestTensor {
   DType dtype = DType::f32;
   std::vector<int64_t> shape;
   std::vector<ManifestPiece> pieces;
+  int64_t bytes_of(const ManifestPiece& p) const { return p.piece.elements() * checkpoint::bytes_of(dtype); }
 };
 
 struct Manifest {
@@ -82,6 +87,10 @@ Json to_json(const Manifest& manifest);
 Manifest parse_manifest(std::string_view text, const std::string& source);
 // The same of a part, whose pieces need not tile anything yet.
 Manifest read_manifest(std::string_view text, const std::string& source);
+
+// Takes in what one rank wrote: a part with one file. Throws WorldError(data) where it holds a tensor with
+// another shape or dtype than a part before it.
+void add_part(Manifest& manifest, Manifest part);
 
 // Throws WorldError(data) unless the pieces of each tensor cover it, each element once.
 void check_tiling(const Manifest& manifest, const std::string& source);

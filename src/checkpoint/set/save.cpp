@@ -23,7 +23,7 @@ int64_t whole_bytes(const State& state) {
   int64_t bytes = 0;
   for (const StateTensor& tensor : state.tensors) {
     int64_t elements = 1;
-    for (int64_t size : tensor.shape) elements *= size;
+    for (int64_t size : tensor.piece.shape()) elements *= size;
     bytes += elements * static_cast<int64_t>(tensor.local.element_size());
   }
   return bytes;
@@ -103,20 +103,13 @@ void Saver::write_manifest(Save& save, const State& state) {
 
 // The pieces of all ranks under one list of names.
 void Saver::gather_notes(Save& save) {
-  Manifest& manifest = save.manifest;
-  std::map<std::string, size_t> at;
   for (int64_t rank = 0; rank < world_; ++rank) {
     Note note = read_note(save.folder, rank);
-    const auto file = static_cast<int64_t>(manifest.files.size());
-    std::ranges::move(note.files, std::back_inserter(manifest.files));
-    for (ManifestTensor& tensor : note.tensors) {
-      for (ManifestPiece& piece : tensor.pieces) piece.file += file;
-      const auto [place, is_new] = at.emplace(tensor.name, manifest.tensors.size());
-      if (is_new)
-        manifest.tensors.push_back(std::move(tensor));
-      else
-        std::ranges::move(tensor.pieces, std::back_inserter(manifest.tensors[place->second].pieces));
-    }
+    if (note.files.empty()) continue;
+    Manifest part;
+    part.files = std::move(note.files);
+    part.tensors = std::move(note.tensors);
+    add_part(save.manifest, std::move(part));
   }
 }
 

@@ -1,5 +1,7 @@
 // One rank's file of a checkpoint, on its way out and on its way in.
 #pragma once
+#include <memory>
+
 #include "checkpoint/set/manifest.h"
 #include "checkpoint/set/state.h"
 #include "checkpoint/set/storage.h"
@@ -20,10 +22,27 @@ int64_t bytes_to_write(const State& state, int64_t rank);
 WrittenShard write_shard(Storage& storage, const fs::path& folder, const std::string& name,
                          const State& state, int64_t rank);
 
-// Reads a whole file of a checkpoint a chunk at a time, and calls `take(first byte, bytes)` for each once its
-// hash is right. Throws WorldError(data) naming file, chunk and both hashes, or what else is wrong: a link,
-// no regular file, another size.
-void read_verified(const fs::path& path, const ManifestFile& expected, int64_t chunk_bytes,
-                   const std::function<void(int64_t, std::string_view)>& take = {});
+// One file of a checkpoint, read a chunk at a time; what is given out has the manifest's hash. Takes one
+// chunk of memory. Throws WorldError(data) naming the file and what is wrong: a link, no regular file,
+// another size; the chunk, its bytes and both hashes.
+class ShardReader {
+ public:
+  // `expected` outlives this.
+  ShardReader(const fs::path& path, const ManifestFile& expected, int64_t chunk_bytes);
+  ~ShardReader();
+  ShardReader(ShardReader&&) noexcept;
+
+  int64_t chunks() const { return static_cast<int64_t>(expected_->chunks.size()); }
+  // Valid until the next call. The chunk that was asked for last is not read again.
+  std::string_view chunk(int64_t index);
+
+ private:
+  class PlainFile;
+  std::unique_ptr<PlainFile> file_;
+  const ManifestFile* expected_;
+  int64_t chunk_bytes_;
+  std::string buffer_;
+  int64_t held_ = -1;
+};
 
 }  // namespace muster::checkpoint

@@ -8,15 +8,17 @@
 #include <string>
 #include <vector>
 
+#include "spec/mesh/piece.h"
+
 namespace muster::checkpoint {
 
-// A rank's part of a logical tensor.
+// What a rank holds of a logical tensor. A rank that holds nothing of one registers an empty piece: every
+// rank knows every name.
 struct StateTensor {
-  std::string name;            // "parameters/model.norm.weight"
-  std::vector<int64_t> shape;  // global
-  std::vector<int64_t> start;  // where `local` begins in it, an index a dim
-  at::Tensor local;            // contiguous; read by a save, filled by a load
-  int64_t writer = 0;          // the one rank that writes this part, of those that hold it
+  std::string name;    // "parameters/model.norm.weight"
+  spec::Piece piece;   // which of the tensor's elements `local` holds
+  at::Tensor local;    // contiguous, in the piece's order; read by a save, filled by a load
+  int64_t writer = 0;  // the one rank that writes this piece, of those that hold it
 };
 
 struct StateCounter {

@@ -251,7 +251,9 @@ constexpr Field kFields[] = {
      "From SIGTERM or SIGINT to the end of the last save; one that is not durable by then is given up. "
      "With `async`."},
     {"checkpoint", "contract", at<&Job::checkpoint, &C::contract>,
-     one_of("deterministic-replay | coverage-equivalent"), "", "What a resumed run promises."},
+     one_of("deterministic-replay | coverage-equivalent"), "",
+     "What a resumed run must promise: the same bits, on the same layout; or, on any layout, the same "
+     "tensors and samples (docs/checkpoints.md)."},
 
     {"hardware", "name", at<&Job::hardware, &HardwareConfig::name>, path_or_word(), "",
      "A file of configs/hardware by name, the path of one, or `local`: this machine."},

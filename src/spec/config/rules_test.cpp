@@ -169,8 +169,6 @@ TEST(Rules, WhatIsNotBuiltIsRefused) {
     EXPECT_THAT(refused.rule, HasSubstr("not built yet")) << later;
     EXPECT_FALSE(refused.remedy.empty()) << later;
   }
-  EXPECT_THAT(problem({"checkpoint.every=10", "checkpoint.contract=coverage-equivalent"}).rule,
-              HasSubstr("not built yet"));
 }
 
 TEST(Layout, DataTakesWhatTheWorldLeaves) {

@@ -23,20 +23,6 @@ bool mixed(const NumericsConfig& numerics, const std::string& format) {
 }
 
 constexpr NotBuilt kNotBuilt[] = {
-    {"checkpoint.every", [](const Job& j) { return j.checkpoint.every > 0 && j.layout.tensor > 1; },
-     "checkpoints of parameters that are split over a tensor axis", "leave it out, or use tensor = 1"},
-    {"checkpoint.every_minutes",
-     [](const Job& j) { return j.checkpoint.every_minutes > 0 && j.layout.tensor > 1; },
-     "checkpoints of parameters that are split over a tensor axis", "leave it out, or use tensor = 1"},
-    {"checkpoint.adaptive", [](const Job& j) { return j.checkpoint.adaptive && j.layout.tensor > 1; },
-     "checkpoints of parameters that are split over a tensor axis", "leave it out, or use tensor = 1"},
-    {"checkpoint.every", [](const Job& j) { return j.checkpoint.every > 0 && j.layout.zero > 0; },
-     "checkpoints of a sharded state", "leave it out, or use zero = 0"},
-    {"checkpoint.every_minutes",
-     [](const Job& j) { return j.checkpoint.every_minutes > 0 && j.layout.zero > 0; },
-     "checkpoints of a sharded state", "leave it out, or use zero = 0"},
-    {"checkpoint.adaptive", [](const Job& j) { return j.checkpoint.adaptive && j.layout.zero > 0; },
-     "checkpoints of a sharded state", "leave it out, or use zero = 0"},
     {"layout.pipeline", [](const Job& j) { return j.layout.pipeline > 1; }, "pipeline parallelism",
      kOnlyBuilt},
     {"layout.chunks", [](const Job& j) { return j.layout.chunks > 1; }, "several chunks a stage", kOnlyBuilt},
@@ -58,8 +44,6 @@ constexpr NotBuilt kNotBuilt[] = {
      "use master = \"none\""},
     {"numerics.recipe", [](const Job& j) { return j.numerics.recipe != "none"; }, "recipes",
      "use recipe = \"none\""},
-    {"checkpoint.contract", [](const Job& j) { return j.checkpoint.contract != "deterministic-replay"; },
-     "a resume on another layout", "use contract = \"deterministic-replay\""},
 };
 
 }  // namespace

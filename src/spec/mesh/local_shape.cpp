@@ -59,6 +59,12 @@ LocalPart local_part(const ParameterRow& row, const Mesh& mesh, int64_t rank) {
   return part;
 }
 
+Piece local_piece(const ParameterRow& row, const Mesh& mesh, int64_t rank) {
+  LocalPart part = local_part(row, mesh, rank);
+  MUSTER_CHECK(part.dim == 0 || padding_elements(row, mesh, rank) == 0, "{} has padding inside", row.name);
+  return Piece(row.shape, {part.dim, std::move(part.runs)});
+}
+
 int64_t padding_elements(const ParameterRow& row, const Mesh& mesh, int64_t rank) {
   const LocalPart part = local_part(row, mesh, rank);
   int64_t padding = part.size;

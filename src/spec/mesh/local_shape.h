@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "spec/mesh/mesh.h"
+#include "spec/mesh/piece.h"
 #include "spec/model/parameter_table.h"
 
 namespace muster::spec {
@@ -12,18 +13,17 @@ namespace muster::spec {
 // its placement asks is a Bug: validation came first.
 std::vector<int64_t> local_shape(const ParameterRow& row, const Mesh& mesh);
 
-// Indices of one dim: [local, local + size) of the part are [global, global + size) of the whole.
-struct IndexRun {
-  int64_t local = 0, global = 0, size = 0;
-};
-// A part is whole in every dim but `dim`, in which it has `size` indices: the runs, in order, and then
-// padding. A part that is nothing but padding has no runs.
+// What `rank` holds of the parameter, before any axis shards it flat. It is whole in every dim but `dim`, in
+// which it has `size` indices: the runs, in order, and then padding. A part that is nothing but padding has
+// no runs.
 struct LocalPart {
   int dim = 0;
   int64_t size = 0;
   std::vector<IndexRun> runs;
 };
 LocalPart local_part(const ParameterRow& row, const Mesh& mesh, int64_t rank);
+// The same as a piece. Where the rank's tensor has padding, that lies behind the piece's elements.
+Piece local_piece(const ParameterRow& row, const Mesh& mesh, int64_t rank);
 // Elements of this rank's part that stand for none of the whole.
 int64_t padding_elements(const ParameterRow& row, const Mesh& mesh, int64_t rank);
 // Whether ranks of `axis` hold different slices of the parameter.

@@ -45,6 +45,7 @@ Optimizer::Optimizer(const spec::OptimizerConfig& config, const nn::ParameterSto
 }
 
 std::vector<std::pair<std::string, at::Tensor>> Optimizer::states_of(const at::Tensor& value) const {
+  if (value.numel() == 0) return states_of_nothing(value);
   for (const Group& group : groups_)
     for (size_t at = 0; at < group.values.size(); ++at) {
       const at::Tensor& run = group.values[at];
@@ -59,6 +60,12 @@ std::vector<std::pair<std::string, at::Tensor>> Optimizer::states_of(const at::T
       return states;
     }
   throw Bug("a parameter that the optimizer does not update");
+}
+
+std::vector<std::pair<std::string, at::Tensor>> Optimizer::states_of_nothing(const at::Tensor& none) const {
+  if (config_.name == "adamw") return {{"first", none}, {"second", none}};
+  if (config_.momentum > 0) return {{"first", none}};
+  return {};
 }
 
 void Optimizer::step(nn::Executor& run, double learning_rate, double divisor) {

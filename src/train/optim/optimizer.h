@@ -20,8 +20,8 @@ class Optimizer {
   void step(nn::Executor& run, double learning_rate, double divisor);
   int64_t updates() const { return updates_; }
   void set_updates(int64_t updates) { updates_ = updates; }
-  // The states beside one parameter, by name ("first", "second"), as views of its shape; `value` is the
-  // parameter store's view of it.
+  // The states beside what a rank owns of one parameter, by name ("first", "second"), as views of its shape;
+  // `value` is the parameter store's view of it. Beside nothing there is nothing, under the same names.
   std::vector<std::pair<std::string, at::Tensor>> states_of(const at::Tensor& value) const;
 
  private:
@@ -30,6 +30,7 @@ class Optimizer {
     double weight_decay = 0;
     std::vector<at::Tensor> values, gradients, first, second;
   };
+  std::vector<std::pair<std::string, at::Tensor>> states_of_nothing(const at::Tensor& none) const;
   void adamw(nn::Executor& run, Group& group, double learning_rate, double divisor);
   void adamw_of_rounded_moments(nn::Executor& run, Group& group, double learning_rate, double divisor);
   void sgd(nn::Executor& run, Group& group, double learning_rate, double divisor);

@@ -1,0 +1,274 @@
+// RELIABILITY scenario 39: a checkpoint that one layout saved, loaded by another, for all ordered pairs of
+// the layouts below. Ranks are threads. What was held before comes from Rank::whole, and what then must
+// be held from the parameter table: neither knows how checkpoints cut a tensor.
+#include <ATen/Parallel.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <mutex>
+
+#include "base/error.h"
+#include "checkpoint/set/save.h"
+#include "comm/testing.h"
+#include "spec/mesh/local_shape.h"
+#include "train/state.h"
+
+namespace muster::train {
+namespace {
+
+using namespace std::chrono_literals;
+
+// A layout is the number of its processes and what the job then says. More of them: add a line.
+struct Layout {
+  int64_t procs;
+  std::vector<std::string> settings;
+};
+
+// Several buckets, whose pieces end within a tensor.
+constexpr const char* kBuckets = "training.bucket_bytes=20000";
+const std::vector<Layout> kLayouts = {
+    {1, {}},
+    {2, {}},
+    {2, {"layout.zero=1", kBuckets}},
+    {3, {"layout.zero=3", "training.micro_batch_size=4"}},
+    {4, {"layout.zero=2", kBuckets, "layout.replicate=2"}},
+    {4, {"layout.zero=3", "layout.replicate=2"}},
+    {8, {"layout.zero=1", kBuckets, "layout.replicate=4"}},
+    {2, {"layout.tensor=2"}},
+    // Two ranks share a key-value head, and the vocabulary is padded.
+    {4, {"layout.tensor=4", "layout.sequence_parallel=true"}},
+    {4, {"layout.tensor=2", "layout.sequence_parallel=true", "layout.zero=2", kBuckets}},
+    {4, {"layout.tensor=2", "layout.order=[\"data\", \"tensor\", \"context\", \"pipeline\"]"}},
+    {8, {"layout.tensor=2", "layout.sequence_parallel=true", "layout.zero=3", "layout.replicate=2"}},
+};
+
+// 24 sequences a step divide over 1, 2, 3, 4 and 8 ranks; no width but the heads' divides evenly.
+constexpr const char* kJob =
+    "vocab_size = 66\nhidden_size = 20\nnum_hidden_layers = 2\nnum_attention_heads = 4\n"
+    "max_position_embeddings = 16\n[data]\npath = \"ids.bin\"\nformat = \"uint16\"\nsequence_length = 8\n"
+    "[training]\nglobal_batch_size = 24\nmicro_batch_size = 3\nsteps = 7\nthreads = 1\ndropout = 0.1\n"
+    "[optimizer]\nlearning_rate = 1e-3\n[numerics]\ncompute = \"float64\"\n"
+    "[checkpoint]\nevery = 2\ncontract = \"coverage-equivalent\"\n";
+constexpr int64_t kSaved = 2, kAfter = 5, kSamples = 32;
+
+const Log kQuiet("", LogLevel::error);
+
+// What a run holds and does from the checkpoint on, the same whatever the layout.
+struct Account {
+  std::map<std::string, at::Tensor> tensors;      // whole, by the checkpoint's names
+  std::map<int64_t, std::vector<int32_t>> reads;  // of the next samples: ids
+  std::vector<double> losses, gradient_norms;
+};
+
+// One rank of a run of a layout, a thread.
+class Member {
+ public:
+  Member(const spec::Job& job, const comm::World& world)
+      : job_(job),
+        dataset_(data::Dataset::open_training(job)),
+        rank_(job, spec::make_mesh(job.layout), world.rank,
+              comm::connect(spec::make_mesh(job.layout), world, "cpu", 60s, {60s}), at::kCPU, clock_),
+        feed_(job, rank_.mesh(), world.rank, &dataset_),
+        assembly_(rank_.groups(), at::kCPU),
+        state_(state_of(rank_)) {
+    at::set_num_threads(1);
+  }
+
+  StepResult step(int64_t number) { return rank_.run_step(feed_, number); }
+
+  void save(const fs::path& root, const checkpoint::Claim& claim) {
+    checkpoint::PosixStorage storage;
+    checkpoint::Saver saver(storage, root, claim, rank_.number(), rank_.mesh().world_size(), 1, kQuiet);
+    const auto outcome = saver.save(assembly_, state_, facts_of(job_, rank_.mesh().world_size(), kSaved));
+    EXPECT_EQ(outcome.failure, "");
+  }
+  void load(const fs::path& root) {
+    const auto manifest = checkpoint::load_newest(
+        assembly_, root, state_, expected_of(job_, rank_.mesh().world_size()), rank_.number(), kQuiet);
+    ASSERT_TRUE(manifest);
+    check_cursor(*manifest, job_);
+    EXPECT_EQ(rank_.optimizer().updates(), kSaved);
+  }
+
+  // Collective; every rank gets all of them.
+  std::map<std::string, at::Tensor> tensors() {
+    std::map<std::string, at::Tensor> all;
+    for_each([&](const std::string& name, const spec::ParameterRow& row, const at::Tensor& own) {
+      all[name] = rank_.whole(row, own).clone();
+    });
+    return all;
+  }
+  // The tensors of which this rank does not own what the wholes say.
+  std::vector<std::string> other_than(const std::map<std::string, at::Tensor>& wholes) {
+    std::vector<std::string> names;
+    for_each([&](const std::string& name, const spec::ParameterRow& row, const at::Tensor& own) {
+      if (!at::equal(own, owned_of(row, wholes.at(name)))) names.push_back(name);
+    });
+    return names;
+  }
+
+  // The samples that this rank's step reads, in no order of ranks.
+  void read(int64_t number, std::map<int64_t, std::vector<int32_t>>& reads) {
+    if (rank_.mesh().coordinate(rank_.number(), spec::Axis::tensor) != 0) return;
+    for (int64_t micro_batch = 0; micro_batch < feed_.micro_batches(); ++micro_batch) {
+      const nn::MicroBatch batch = feed_.load(rank_.executor(), number, micro_batch).batch;
+      const int64_t sample = (number - 1) * job_.training.global_batch_size + batch.first_sample;
+      const int64_t length = batch.ids_N.numel() / job_.training.micro_batch_size;
+      for (int64_t at = 0; at < job_.training.micro_batch_size; ++at) {
+        const auto* ids = batch.ids_N.const_data_ptr<int32_t>() + at * length;
+        std::vector<int32_t>& read = reads[sample + at];
+        read.insert(read.end(), ids, ids + length);
+      }
+    }
+  }
+
+ private:
+  template <class Body>
+  void for_each(const Body& body) {
+    for (const spec::ParameterRow& row : rank_.table().rows()) {
+      const at::Tensor value = rank_.parameters().value_piece(row);
+      body("parameters/" + row.name, row, value);
+      for (const auto& [kind, tensor] : rank_.optimizer().states_of(value))
+        body("optimizer." + kind + "/" + row.name, row, tensor);
+    }
+  }
+  // What this rank owns of a tensor, its padding zero.
+  at::Tensor owned_of(const spec::ParameterRow& row, const at::Tensor& whole) const {
+    const spec::LocalPart place = spec::local_part(row, rank_.mesh(), rank_.number());
+    const at::Tensor part = at::zeros(spec::local_shape(row, rank_.mesh()), whole.options());
+    for (const spec::IndexRun& run : place.runs)
+      part.narrow(place.dim, run.local, run.size).copy_(whole.narrow(place.dim, run.global, run.size));
+    const nn::FlatRange own = rank_.parameters().owned(row);
+    return part.view({-1}).narrow(0, own.first, own.size);
+  }
+
+  const spec::Job& job_;
+  Clock clock_;
+  data::Dataset dataset_;
+  Rank rank_;
+  Feed feed_;
+  checkpoint::Assembly assembly_;
+  checkpoint::State state_;
+};
+
+class Reshard : public ::testing::TestWithParam<const char*> {
+ protected:
+  Reshard() {
+    std::string pattern = (fs::temp_directory_path() / "muster-reshard-XXXXXX").string();
+    folder_ = mkdtemp(pattern.data());
+    std::string ids;
+    for (int at = 0; at < 4000; ++at) ids += {static_cast<char>(at * at % 61), '\0'};
+    write_text(folder_ / "ids.bin", ids);
+  }
+  ~Reshard() override { fs::remove_all(folder_); }
+
+  spec::Job job(const Layout& layout) const {
+    std::vector<std::string> settings = layout.settings;
+    for (const char* key : {"parameters", "gradients", "optimizer"})
+      settings.push_back(std::string("numerics.") + key + "=float64");
+    spec::Job job = spec::parse_job(std::string("[model]\n") + GetParam() + kJob,
+                                    (folder_ / "job.toml").string(), settings);
+    spec::resolve_layout(job, layout.procs);
+    return job;
+  }
+  fs::path root(size_t layout) const { return folder_ / std::to_string(layout); }
+
+  // Trains, saves, and goes on without a break.
+  Account save(size_t number) const {
+    const spec::Job job = this->job(kLayouts[number]);
+    checkpoint::PosixStorage storage;
+    const checkpoint::Claim claim = checkpoint::claim_generation(storage, root(number), std::nullopt, kQuiet);
+    Account account;
+    std::mutex mutex;
+    comm::as_ranks(kLayouts[number].procs, [&](const comm::World& world) {
+      Member member(job, world);
+      for (int64_t step = 1; step <= kSaved; ++step) member.step(step);
+      member.save(root(number), claim);
+      auto tensors = member.tensors();
+      if (world.rank == 0) account.tensors = std::move(tensors);
+      go_on(member, world.rank, kAfter, account, mutex);
+    });
+    return account;
+  }
+
+  // What comes after the checkpoint: the ids of the next samples, and so many steps.
+  static void go_on(Member& member, int64_t rank, int64_t steps, Account& account, std::mutex& mutex) {
+    for (int64_t step = kSaved + 1; step <= kSaved + (kSamples + 23) / 24; ++step) {
+      const std::lock_guard lock(mutex);
+      member.read(step, account.reads);
+    }
+    for (int64_t step = kSaved + 1; step <= kSaved + steps; ++step) {
+      const StepResult result = member.step(step);
+      if (rank != 0) continue;
+      account.losses.push_back(result.loss);
+      account.gradient_norms.push_back(result.grad_norm);
+    }
+  }
+
+  fs::path folder_;
+};
+
+// Ranks of an axis may read parts of a sample: together they read all of it.
+void expect_same_samples(Account whole, Account resumed) {
+  ASSERT_GE(whole.reads.size(), static_cast<size_t>(kSamples));
+  for (auto* account : {&whole, &resumed})
+    for (auto& [sample, ids] : account->reads) std::ranges::sort(ids);
+  EXPECT_EQ(whole.reads, resumed.reads);
+  EXPECT_EQ(whole.reads.begin()->first, kSaved * 24);
+}
+
+// docs/checkpoints.md: one step in another order of sums moves loss and gradient by t = 2^-53 x (8
+// micro-batches + 64 other orders) x 2 for cancellation, of themselves. An update by Adam at rate r turns an
+// error d of a gradient's element into at most r d/|g| of its parameter, all elements together into r sqrt(n)
+// t |g| of the loss; so the loss after k updates is within t (1 + k r sqrt(n) |g| / loss) of itself.
+void expect_near(const Account& whole, const Account& resumed, int64_t steps) {
+  double elements = 0;
+  for (const auto& [name, tensor] : whole.tensors)
+    if (name.starts_with("parameters/")) elements += static_cast<double>(tensor.numel());
+  const double t = 0x1p-53 * (8 + 64) * 2, rate = 1e-3;
+  ASSERT_EQ(resumed.losses.size(), static_cast<size_t>(steps));
+  for (size_t k = 0; k < resumed.losses.size(); ++k) {
+    const double loss = whole.losses[k], norm = whole.gradient_norms[k];
+    const double most = t * (1 + static_cast<double>(k) * rate * std::sqrt(elements) * norm / loss);
+    EXPECT_NEAR(resumed.losses[k], loss, most * loss) << "step " << kSaved + 1 + static_cast<int64_t>(k);
+  }
+}
+
+// Where a run goes on: after every load with MUSTER_SOAK=1, else after the load of its neighbours.
+int64_t steps_after(size_t from, size_t to) {
+  const size_t distance = (to + kLayouts.size() - from) % kLayouts.size();
+  return std::getenv("MUSTER_SOAK") || distance <= 1 ? kAfter : 0;
+}
+
+TEST_P(Reshard, S39_EveryLayoutLoadsWhatEveryOtherSaved) {
+  std::vector<Account> saved;
+  for (size_t from = 0; from < kLayouts.size(); ++from) saved.push_back(save(from));
+  for (size_t to = 0; to < kLayouts.size(); ++to) {
+    const spec::Job job = this->job(kLayouts[to]);
+    std::vector<Account> resumed(kLayouts.size());
+    std::mutex mutex;
+    comm::as_ranks(kLayouts[to].procs, [&](const comm::World& world) {
+      Member member(job, world);
+      for (size_t from = 0; from < kLayouts.size(); ++from) {
+        member.load(root(from));
+        EXPECT_THAT(member.other_than(saved[from].tensors), ::testing::IsEmpty())
+            << fmt::format("layout {} -> {}, rank {}", from, to, world.rank);
+        go_on(member, world.rank, steps_after(from, to), resumed[from], mutex);
+      }
+    });
+    for (size_t from = 0; from < kLayouts.size(); ++from) {
+      SCOPED_TRACE(fmt::format("layout {} -> {}", from, to));
+      expect_same_samples(saved[from], resumed[from]);
+      expect_near(saved[from], resumed[from], steps_after(from, to));
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Families, Reshard,
+                         ::testing::Values("family = \"llama\"\nnum_key_value_heads = 2\nhead_dim = 6\n"
+                                           "intermediate_size = 28\n",
+                                           "family = \"gpt2\"\n"));
+
+}  // namespace
+}  // namespace muster::train

@@ -15,16 +15,16 @@ void add_blocks(spec::Blocks& all, spec::Blocks blocks, int64_t sequence) {
 }
 
 // The scores of one sequence, by peer.
-void add_sequence_blocks(Positions& positions, const Documents& documents, const spec::Pieces& own,
+void add_sequence_blocks(Positions& positions, const Documents& documents, const spec::Passages& own,
                          int64_t sequence, const SequenceSplit& split) {
   if (split.method == "all_to_all" || split.ranks == 1)
     return add_blocks(positions.blocks[0],
-                      spec::blocks_within(spec::pieces_of(split.method, documents, 0, 1)), sequence);
+                      spec::blocks_within(spec::passages_of(split.method, documents, 0, 1)), sequence);
   for (int64_t peer = 0; peer < split.ranks; ++peer)
     add_blocks(positions.blocks[static_cast<size_t>(peer)],
                peer == split.rank
                    ? spec::blocks_within(own)
-                   : spec::blocks_between(own, spec::pieces_of(split.method, documents, peer, split.ranks)),
+                   : spec::blocks_between(own, spec::passages_of(split.method, documents, peer, split.ranks)),
                sequence);
 }
 
@@ -40,12 +40,13 @@ Positions make_positions(const std::vector<Documents>& documents, int64_t length
   int64_t row = 0;
   for (int64_t sequence = 0; sequence < positions.sequences; ++sequence) {
     const Documents& parts = documents[static_cast<size_t>(sequence)];
-    const spec::Pieces own = spec::pieces_of(split.method, parts, split.rank, split.ranks);
-    for (const spec::Piece& piece : own) {
-      const int64_t position = piece.first - piece.document;
-      positions.runs.push_back({row, piece.size, position, (first_sample + sequence) * length + piece.first});
-      positions.end = std::max(positions.end, position + piece.size);
-      row += piece.size;
+    const spec::Passages own = spec::passages_of(split.method, parts, split.rank, split.ranks);
+    for (const spec::Passage& passage : own) {
+      const int64_t position = passage.first - passage.document;
+      positions.runs.push_back(
+          {row, passage.size, position, (first_sample + sequence) * length + passage.first});
+      positions.end = std::max(positions.end, position + passage.size);
+      row += passage.size;
     }
     add_sequence_blocks(positions, parts, own, sequence, split);
   }

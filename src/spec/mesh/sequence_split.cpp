@@ -12,71 +12,71 @@ int64_t length_of(const std::vector<Stretch>& documents) {
   return documents.empty() ? 0 : documents.back().first + documents.back().size;
 }
 
-void add(Pieces& pieces, int64_t first, int64_t size, int64_t document) {
+void add(Passages& passages, int64_t first, int64_t size, int64_t document) {
   if (size == 0) return;
-  const bool goes_on = !pieces.empty() && pieces.back().document == document &&
-                       pieces.back().first + pieces.back().size == first;
+  const bool goes_on = !passages.empty() && passages.back().document == document &&
+                       passages.back().first + passages.back().size == first;
   if (goes_on)
-    pieces.back().size += size;
+    passages.back().size += size;
   else
-    pieces.push_back({{first, size}, document});
+    passages.push_back({{first, size}, document});
 }
 
-Pieces early_and_late(const std::vector<Stretch>& documents, int64_t rank, int64_t ranks) {
+Passages early_and_late(const std::vector<Stretch>& documents, int64_t rank, int64_t ranks) {
   const int64_t chunks = 2 * ranks;
   MUSTER_CHECK(length_of(documents) % chunks == 0, "{} tokens in {} chunks", length_of(documents), chunks);
-  Pieces pieces;
+  Passages passages;
   int64_t turn = 0;  // of the tokens that are left over: there and back, as the chunks go
   for (const Stretch& document : documents) {
     const int64_t chunk = document.size / chunks;
-    add(pieces, document.first + rank * chunk, chunk, document.first);
-    add(pieces, document.first + (chunks - 1 - rank) * chunk, chunk, document.first);
+    add(passages, document.first + rank * chunk, chunk, document.first);
+    add(passages, document.first + (chunks - 1 - rank) * chunk, chunk, document.first);
     for (int64_t at = chunks * chunk; at < document.size; ++at, turn = (turn + 1) % chunks)
-      if (std::min(turn, chunks - 1 - turn) == rank) add(pieces, document.first + at, 1, document.first);
+      if (std::min(turn, chunks - 1 - turn) == rank) add(passages, document.first + at, 1, document.first);
   }
-  return pieces;
+  return passages;
 }
 
-Pieces equal_part(const std::vector<Stretch>& documents, int64_t rank, int64_t ranks) {
+Passages equal_part(const std::vector<Stretch>& documents, int64_t rank, int64_t ranks) {
   const int64_t length = length_of(documents), size = length / ranks, begin = rank * size;
   MUSTER_CHECK(length % ranks == 0, "{} tokens over {} ranks", length, ranks);
-  Pieces pieces;
+  Passages passages;
   for (const Stretch& document : documents) {
     const int64_t first = std::max(document.first, begin),
                   end = std::min(document.first + document.size, begin + size);
-    add(pieces, first, std::max<int64_t>(end - first, 0), document.first);
+    add(passages, first, std::max<int64_t>(end - first, 0), document.first);
   }
-  return pieces;
+  return passages;
 }
 
 }  // namespace
 
-Pieces pieces_of(const std::string& method, const std::vector<Stretch>& documents, int64_t rank,
-                 int64_t ranks) {
+Passages passages_of(const std::string& method, const std::vector<Stretch>& documents, int64_t rank,
+                     int64_t ranks) {
   return method == "ring" && ranks > 1 ? early_and_late(documents, rank, ranks)
                                        : equal_part(documents, rank, ranks);
 }
 
-Blocks blocks_within(const Pieces& pieces) {
+Blocks blocks_within(const Passages& passages) {
   Blocks blocks;
   int64_t row = 0, document = -1;
-  for (const Piece& piece : pieces) {
-    if (piece.document != document) blocks.push_back({0, row, 0, row, 0, true});
-    document = piece.document;
-    blocks.back().queries = blocks.back().keys += piece.size;
-    row += piece.size;
+  for (const Passage& passage : passages) {
+    if (passage.document != document) blocks.push_back({0, row, 0, row, 0, true});
+    document = passage.document;
+    blocks.back().queries = blocks.back().keys += passage.size;
+    row += passage.size;
   }
   return blocks;
 }
 
-Blocks blocks_between(const Pieces& queries, const Pieces& keys) {
+Blocks blocks_between(const Passages& queries, const Passages& keys) {
   Blocks blocks;
   int64_t row = 0;
-  for (const Piece& query : queries) {
+  for (const Passage& query : queries) {
     Block block{0, row, query.size, 0, 0, false};
     row += query.size;
     int64_t key_row = 0;
-    for (const Piece& key : keys) {
+    for (const Passage& key : keys) {
       if (key.document == query.document && key.first < query.first) {
         if (block.keys == 0) block.first_key = key_row;
         block.keys += key.size;

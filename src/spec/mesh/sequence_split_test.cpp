@@ -10,27 +10,27 @@ namespace {
 
 using Documents = std::vector<Stretch>;
 
-std::vector<int64_t> tokens_of(const Pieces& pieces) {
+std::vector<int64_t> tokens_of(const Passages& passages) {
   std::vector<int64_t> tokens;
-  for (const Piece& piece : pieces)
-    for (int64_t at = 0; at < piece.size; ++at) tokens.push_back(piece.first + at);
+  for (const Passage& passage : passages)
+    for (int64_t at = 0; at < passage.size; ++at) tokens.push_back(passage.first + at);
   return tokens;
 }
 
 int64_t pairs_of_rank(const std::string& method, const Documents& documents, int64_t rank, int64_t ranks) {
-  const Pieces own = pieces_of(method, documents, rank, ranks);
+  const Passages own = passages_of(method, documents, rank, ranks);
   int64_t pairs = pairs_of(blocks_within(own));
   for (int64_t peer = 0; peer < ranks; ++peer)
-    if (peer != rank) pairs += pairs_of(blocks_between(own, pieces_of(method, documents, peer, ranks)));
+    if (peer != rank) pairs += pairs_of(blocks_between(own, passages_of(method, documents, peer, ranks)));
   return pairs;
 }
 
 TEST(SequenceSplit, EarlyAndLateChunks) {
   const Documents one{{0, 16}};
-  EXPECT_EQ(pieces_of("ring", one, 0, 2), (Pieces{{{0, 4}, 0}, {{12, 4}, 0}}));
-  EXPECT_EQ(pieces_of("ring", one, 1, 2), (Pieces{{{4, 8}, 0}}));
-  EXPECT_EQ(pieces_of("all_to_all", one, 1, 2), (Pieces{{{8, 8}, 0}}));
-  EXPECT_EQ(pieces_of("ring", one, 0, 1), (Pieces{{{0, 16}, 0}}));
+  EXPECT_EQ(passages_of("ring", one, 0, 2), (Passages{{{0, 4}, 0}, {{12, 4}, 0}}));
+  EXPECT_EQ(passages_of("ring", one, 1, 2), (Passages{{{4, 8}, 0}}));
+  EXPECT_EQ(passages_of("all_to_all", one, 1, 2), (Passages{{{8, 8}, 0}}));
+  EXPECT_EQ(passages_of("ring", one, 0, 1), (Passages{{{0, 16}, 0}}));
 }
 
 // Every token has one owner, each rank the same number of them in ascending order, whatever the documents.
@@ -42,7 +42,7 @@ TEST(SequenceSplit, B052_NoTokenIsLost) {
       const int64_t length = documents.back().first + documents.back().size;
       std::vector<int64_t> owners(static_cast<size_t>(length), 0);
       for (int64_t rank = 0; rank < ranks; ++rank) {
-        const std::vector<int64_t> tokens = tokens_of(pieces_of("ring", documents, rank, ranks));
+        const std::vector<int64_t> tokens = tokens_of(passages_of("ring", documents, rank, ranks));
         EXPECT_EQ(std::ssize(tokens), length / ranks);
         EXPECT_TRUE(std::ranges::is_sorted(tokens));
         for (const int64_t token : tokens) ++owners[static_cast<size_t>(token)];
@@ -62,8 +62,8 @@ TEST(SequenceSplit, BlocksAreTheCausalMask) {
         for (int64_t k = d.first; k <= q; ++k) right[static_cast<size_t>(q)][static_cast<size_t>(k)] = 1;
     for (int64_t rank = 0; rank < ranks; ++rank)
       for (int64_t peer = 0; peer < ranks; ++peer) {
-        const Pieces own = pieces_of("ring", documents, rank, ranks),
-                     theirs = pieces_of("ring", documents, peer, ranks);
+        const Passages own = passages_of("ring", documents, rank, ranks),
+                       theirs = passages_of("ring", documents, peer, ranks);
         const auto queries = tokens_of(own), keys = tokens_of(theirs);
         for (const Block& b : rank == peer ? blocks_within(own) : blocks_between(own, theirs))
           for (int64_t q = 0; q < b.queries; ++q)
@@ -79,7 +79,7 @@ TEST(SequenceSplit, BlocksAreTheCausalMask) {
 TEST(SequenceSplit, B054_BlocksCountOwnRows) {
   const auto documents_of = [](const Documents& documents, int64_t rank) {
     std::vector<std::pair<int64_t, int64_t>> found;
-    for (const Block& b : blocks_within(pieces_of("all_to_all", documents, rank, 2)))
+    for (const Block& b : blocks_within(passages_of("all_to_all", documents, rank, 2)))
       found.emplace_back(b.first_query, b.queries);
     return found;
   };
@@ -104,7 +104,7 @@ TEST(SequenceSplit, B056_EveryRankHasTheSameWork) {
 TEST(SequenceSplit, OtherRanksAreOneFullBlock) {
   const Documents one{{0, 32}};
   const auto between = [&](int64_t rank, int64_t peer) {
-    return blocks_between(pieces_of("ring", one, rank, 4), pieces_of("ring", one, peer, 4));
+    return blocks_between(passages_of("ring", one, rank, 4), passages_of("ring", one, peer, 4));
   };
   EXPECT_EQ(between(2, 1), (Blocks{{0, 0, 8, 0, 4, false}}));
   EXPECT_EQ(between(1, 2), (Blocks{{0, 4, 4, 0, 8, false}}));

@@ -36,8 +36,8 @@ struct Meddle {
 
 // What update_equivalence() and replicas() read, but for the job's own optimizer. Collective over the world.
 Witness testify_update(const spec::Job& job, const comm::World& world, const Meddle& meddle = {});
-// Everything. Collective over the world.
-Witness testify(const spec::Job& job, const comm::World& world);
+// Everything. Collective over the world. `check_collectives`: ranks compare each call before it runs.
+Witness testify(const spec::Job& job, const comm::World& world, bool check_collectives = false);
 
 // A witness as files of `folder`, from a worker to the process that compares. Tensors only for rank 0: the
 // others' are the same to the bit, or the hash tells.

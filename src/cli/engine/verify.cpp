@@ -28,6 +28,7 @@ constexpr const char* kHelp =
 struct Options {
   JobOptions job;
   int64_t procs = 0;
+  bool check_collectives = false;
   std::string witness;  // set for a worker: where its evidence goes
 };
 
@@ -53,7 +54,7 @@ class TemporaryFolder {
 int testify(const Options& options, spec::Job& job, const comm::World& world) {
   spec::resolve_layout(job, world.size);
   return as_one_of_many(world, [&] {
-    verify::write(verify::testify(job, world), options.witness);
+    verify::write(verify::testify(job, world, options.check_collectives), options.witness);
     return 0;
   });
 }
@@ -84,9 +85,11 @@ int verify_here(const Options& options, spec::Job& job) {
   train::check(job, procs);
   data::prepare(job, log);
   const TemporaryFolder folder;
-  const int status = launch::run_local_ranks(
-      procs, worker_arguments("verify", options.job, "--witness", folder.path().string()), log,
-      {.threads = static_cast<int>(job.training.threads)});
+  std::vector<std::string> arguments =
+      worker_arguments("verify", options.job, "--witness", folder.path().string());
+  if (options.check_collectives) arguments.push_back("--check-collectives");
+  const int status =
+      launch::run_local_ranks(procs, arguments, log, {.threads = static_cast<int>(job.training.threads)});
   if (status != 0) return status;
   std::vector<verify::Witness> ranks;
   for (int64_t rank = 0; rank < procs; ++rank) ranks.push_back(verify::read(folder.path(), rank, job));
@@ -103,6 +106,9 @@ int verify(int argc, char** argv) {
   CLI::App app(kHelp, "muster verify");
   add_job_options(app, options.job);
   app.add_option("--procs", options.procs, "ranks on this host (default: what the layout multiplies to)");
+  app.add_flag(
+      "--check-collectives", options.check_collectives,
+      "before each collective its ranks compare operation, shape and dtype; costs a round trip each");
   app.add_option("--witness", options.witness, "")->group("");
   if (const auto status = parse_command_line(app, argc, argv)) return *status;
   return guarded("verify", [&] {

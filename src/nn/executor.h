@@ -13,6 +13,11 @@ namespace muster::nn {
 
 using device::Category;
 
+// Of all elements of a tensor, read or written so many times.
+inline int64_t bytes_of(const at::Tensor& x, int64_t times = 1) {
+  return static_cast<int64_t>(x.nbytes()) * times;
+}
+
 // What an operator does, for the record: hardware FLOPs, bytes read and written.
 struct Cost {
   double flops = 0;

@@ -110,7 +110,7 @@ class Member {
     return names;
   }
 
-  // The samples that this rank's step reads, in no order of ranks.
+  // The samples that this rank's step reads: its own ids where they stand in the sample.
   void read(int64_t number, std::map<int64_t, std::vector<int32_t>>& reads) {
     if (rank_.mesh().coordinate(rank_.number(), spec::Axis::tensor) != 0) return;
     const int64_t length = job_.data.sequence_length;

@@ -5,10 +5,6 @@
 namespace muster::nn {
 namespace {
 
-int64_t bytes_of(const at::Tensor& x) {
-  return static_cast<int64_t>(x.nbytes());
-}
-
 // Columns of fused rows that a rank takes: [from, from + size) come to stand at [to, to + size).
 struct Columns {
   int64_t from, to, size;

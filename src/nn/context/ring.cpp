@@ -7,10 +7,6 @@ namespace {
 
 constexpr int kKeyValues = 0, kGradients = 1;  // tags
 
-int64_t bytes_of(const at::Tensor& x) {
-  return static_cast<int64_t>(x.nbytes());
-}
-
 at::Tensor zeros(Executor& run, at::IntArrayRef shape, Category category) {
   const at::Tensor x = run.empty(shape, category);
   run.run("zero", {0, bytes_of(x)}, [&] { x.zero_(); });

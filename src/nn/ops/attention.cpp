@@ -17,10 +17,6 @@ at::ScalarType statistics_type(const at::Tensor& x) {
   return x.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
 }
 
-int64_t bytes_of(const at::Tensor& x) {
-  return static_cast<int64_t>(x.nbytes());
-}
-
 void rotate_run(const at::Tensor& qkv_NE, const HeadShape& shape, const RotaryTable& table, const RowRun& at,
                 bool back) {
   const int64_t heads = shape.query_heads + shape.key_heads, row_size = qkv_NE.size(1);

@@ -5,14 +5,6 @@
 #include "nn/ops/dispatch.h"
 
 namespace muster::nn {
-namespace {
-
-int64_t bytes_of(const at::Tensor& a, int64_t times) {
-  return static_cast<int64_t>(a.nbytes()) * times;
-}
-
-}  // namespace
-
 void add_bias(Executor& run, at::Tensor x_NO, const Weight& bias) {
   run.run("add_bias", {0, bytes_of(x_NO, 2)}, [&] {
     if (!x_NO.is_cpu()) return composite::add_bias(x_NO, bias.value);

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Trains bench/56m.toml with muster and with PyTorch, by turns; fails where muster misses a target.
-# usage: bench/run.sh BUILD [--suite data|tensor|shard|context] [--rounds N] [--steps N]
+# Trains a model of this folder with muster and with PyTorch, by turns; fails where muster misses a target.
+# usage: bench/run.sh BUILD [--suite data|tensor|tiny|shard|context] [--rounds N] [--steps N]
 # BENCH_PYTHON=/path/to/python uses a Python that has torch already.
 set -euo pipefail
 cd "$(dirname "$0")/.."

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Runs muster and PyTorch by turns on one model and holds muster to its targets.
 
-A suite names trainings, each a program, a number of processes and how they share the work. Each round runs
+A suite names a job and trainings of it, each a program, a number of processes and how they share the work. Each round runs
 all of them, one after another. A ratio is formed within its round, so that a machine that slows down slows
 both sides; the median round counts.
 """
@@ -14,23 +14,24 @@ import random
 import shutil
 import subprocess
 import sys
+import tomllib
 from statistics import median
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-JOB = ROOT / "bench/56m.toml"
-TOKENS = ROOT / ".cache/bench/tokens.bin"
-VOCABULARY, TOKEN_COUNT = 32000, 1 << 20
+TOKEN_COUNT = 1 << 20
 
 
-def write_tokens():
-    """The same ids for both programs and for every run."""
-    if TOKENS.exists():
+def write_tokens(job):
+    """The job's data: the same ids for both programs and for every run."""
+    sections = tomllib.loads(job.read_text())
+    path = job.parent / sections["data"]["path"]
+    if path.exists():
         return
-    TOKENS.parent.mkdir(parents=True, exist_ok=True)
-    ids = array.array("H", random.Random(1).choices(range(VOCABULARY), k=TOKEN_COUNT))
-    partial = TOKENS.with_suffix(".partial")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    ids = array.array("H", random.Random(1).choices(range(sections["model"]["vocab_size"]), k=TOKEN_COUNT))
+    partial = path.with_suffix(".partial")
     partial.write_bytes(ids.tobytes())
-    partial.rename(TOKENS)
+    partial.rename(path)
 
 
 def environment():
@@ -47,18 +48,18 @@ def run(command):
     return done.stdout
 
 
-def pytorch(side, steps):
+def pytorch(side, job, steps):
     processes = side["processes"]
     launcher = [] if processes == 1 else ["-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={processes}"]
-    output = run([sys.executable, *launcher, ROOT / "bench/torch_peer.py", TOKENS, "--steps", steps,
+    output = run([sys.executable, *launcher, ROOT / "bench/torch_peer.py", job, "--steps", steps,
                   "--layout", side.get("layout", "data")])
     return json.loads(output.splitlines()[-1])
 
 
-def muster(side, steps, program, folder):
+def muster(side, job, steps, program, folder):
     shutil.rmtree(folder, ignore_errors=True)
     settings = [f"training.steps={steps}", *side.get("set", [])]
-    run([program, "train", JOB, "--run", folder, "--procs", side["processes"],
+    run([program, "train", job, "--run", folder, "--procs", side["processes"],
          *(word for setting in settings for word in ("--set", setting))])
     lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
     summary = json.loads((folder / "summary.json").read_text())
@@ -73,9 +74,12 @@ def muster(side, steps, program, folder):
     }
 
 
-def one_round(sides, program, folder, steps):
-    return {name: muster(side, steps, program, folder / name) if side["program"] == "muster" else pytorch(side, steps)
-            for name, side in sides.items()}
+def one_training(side, job, steps, program, folder):
+    return muster(side, job, steps, program, folder) if side["program"] == "muster" else pytorch(side, job, steps)
+
+
+def one_round(sides, job, program, folder, steps):
+    return {name: one_training(side, job, steps, program, folder / name) for name, side in sides.items()}
 
 
 def speed(result):
@@ -110,9 +114,10 @@ def first_step(*names):
     return lambda sides: max(sides[name]["start_to_first_step_seconds"] for name in names)
 
 
-# A suite: its trainings, and what must hold between them.
+# A suite: its job, steps of each training, trainings, and what must hold between them.
 SUITES = {
     "data": (
+        "56m", 4,
         {"muster1": ours(1), "pytorch1": theirs(1), "muster2": ours(2), "pytorch2": theirs(2)},
         {"speed, one process": (faster("muster1", "pytorch1"), ">=", 1.10),
          "speed, two processes": (faster("muster2", "pytorch2"), ">=", 1.10),
@@ -121,6 +126,7 @@ SUITES = {
          "memory, two processes": (smaller("muster2", "pytorch2"), "<=", 0.75),
          "seconds to first step": (first_step("muster1", "muster2"), "<", 2.0)}),
     "tensor": (
+        "56m", 4,
         {"muster1": ours(1), "tensor": ours(2, "layout.tensor=2"), "dtensor": theirs(2, "tensor"),
          "sequence": ours(2, "layout.tensor=2", "layout.sequence_parallel=true"),
          "dsequence": theirs(2, "sequence")},
@@ -129,15 +135,26 @@ SUITES = {
          "tensor against twice one": (faster("tensor", "muster1", 2), ">=", 0.70),
          "memory, tensor": (smaller("tensor", "dtensor"), "<=", 0.85),
          "memory, sequence": (smaller("sequence", "dsequence"), "<=", 0.85)}),
+    "tiny": (
+        "tiny", 40,
+        {"muster1": ours(1), "tensor": ours(2, "layout.tensor=2"), "dtensor": theirs(2, "tensor"),
+         "sequence": ours(2, "layout.tensor=2", "layout.sequence_parallel=true"),
+         "dsequence": theirs(2, "sequence")},
+        {"speed, tensor": (faster("tensor", "dtensor"), ">=", 4.0),
+         "speed, sequence": (faster("sequence", "dsequence"), ">=", 4.0)}),
     "shard": (
+        "56m", 4,
         {"muster1": ours(1), "zero3": ours(2, "layout.zero=3"), "fsdp": theirs(2, "shard"),
+         "fsdp exchanged": theirs(2, "shard-exchanged"),
          "zero1": ours(2, "layout.zero=1"), "zero2": ours(2, "layout.zero=2"), "ddp": theirs(2)},
         {"speed, ZeRO 3 and FSDP2": (faster("zero3", "fsdp"), ">=", 1.30),
+         "speed, the same, better reduce": (faster("zero3", "fsdp exchanged"), ">=", 1.30),
          "memory, ZeRO 3 and FSDP2": (smaller("zero3", "fsdp"), "<=", 0.70),
          "ZeRO 3 against twice one": (faster("zero3", "muster1", 2), ">=", 0.74),
          "speed, ZeRO 1 and DDP": (faster("zero1", "ddp"), ">=", 1.10),
          "speed, ZeRO 2 and DDP": (faster("zero2", "ddp"), ">=", 1.10)}),
     "context": (
+        "56m", 4,
         {"muster1": ours(1), "ring": ours(2, "layout.context=2"),
          "muster1 long": ours(1, "data.sequence_length=4096", "training.global_batch_size=1"),
          "ring long": ours(2, "layout.context=2", "data.sequence_length=4096", "training.global_batch_size=1")},
@@ -178,16 +195,17 @@ def main():
     parser.add_argument("build", type=pathlib.Path)
     parser.add_argument("--suite", choices=SUITES, default="data")
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--steps", type=int, default=4, help="of each training; the first is not timed")
+    parser.add_argument("--steps", type=int, help="of each training; the first is not timed")
     arguments = parser.parse_args()
     program, folder = arguments.build.resolve() / "muster", arguments.build.resolve() / "bench"
-    trainings, targets = SUITES[arguments.suite]
-    write_tokens()
+    model, steps, trainings, targets = SUITES[arguments.suite]
+    job = ROOT / f"bench/{model}.toml"
+    write_tokens(job)
     load_before = os.getloadavg()[0]
-    print(f"bench: {arguments.rounds} rounds of {len(trainings)} trainings, some 45 seconds each; load before {load_before:.2f}")
+    print(f"bench: {arguments.rounds} rounds of {len(trainings)} trainings, {arguments.steps or steps} steps each; load before {load_before:.2f}")
     rounds = []
     for number in range(arguments.rounds):
-        rounds.append(one_round(trainings, program, folder, arguments.steps))
+        rounds.append(one_round(trainings, job, program, folder, arguments.steps or steps))
         check_same_problem(rounds[-1])
         print(f"round {number + 1}: " + ", ".join(f"{k} {speed(s):.1f} tokens/s" for k, s in rounds[-1].items()), flush=True)
     found = list(verdicts(targets, rounds))

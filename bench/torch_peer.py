@@ -1,16 +1,17 @@
 #!/usr/bin/env python3
-"""PyTorch's side of the comparison: the model of bench/56m.toml, trained as its users train it.
+"""PyTorch's side of the comparison: the model of a job, trained as PyTorch's users train it.
 
 One process runs an eager loop; under torchrun --layout says how the processes share the work, over Gloo:
 DistributedDataParallel, DTensor's tensor parallelism (without and with sequence parallelism, loss over the
-split vocabulary), or FSDP2. All do what `muster train bench/56m.toml` does: fp32, eight micro-batches of one
-sequence a step, gradients clipped to norm 1, AdamW. Prints one JSON object, from rank 0.
+split vocabulary), or FSDP2 (with Gloo's reduce-scatter, or with a faster one). All do what `muster train JOB` does: a Llama in fp32, the job's micro-batches,
+gradients clipped by their norm, AdamW. Prints one JSON object, from rank 0.
 """
 import argparse
 import contextlib
 import json
 import os
 import time
+import tomllib
 
 import torch
 import torch.distributed as dist
@@ -18,15 +19,13 @@ import torch.nn.functional as F
 from torch import nn
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
+from torch.distributed.fsdp._fully_shard._fsdp_collectives import DefaultReduceScatter
 from torch.distributed.tensor import DTensor, Replicate, Shard
 from torch.distributed.tensor.parallel import (ColwiseParallel, PrepareModuleInput, RowwiseParallel,
                                                SequenceParallel, loss_parallel, parallelize_module)
 from torch.nn.parallel import DistributedDataParallel
 from torch.profiler import ProfilerActivity, profile
 
-VOCABULARY, HIDDEN, LAYERS, HEADS, KV_HEADS, FFN = 32000, 512, 8, 8, 4, 1376
-HEAD = HIDDEN // HEADS
-SEQUENCE, GLOBAL_BATCH = 512, 8
 MATMULS = {"aten::mm", "aten::addmm", "aten::bmm", "aten::matmul", "aten::linear"}
 
 
@@ -42,9 +41,22 @@ def seconds_since_process_start():
     return time.clock_gettime(time.CLOCK_BOOTTIME) - start_ticks / os.sysconf("SC_CLK_TCK")
 
 
-def rotary_tables():
-    frequency = 10000.0 ** (-torch.arange(0, HEAD, 2, dtype=torch.float32) / HEAD)
-    angle = torch.outer(torch.arange(SEQUENCE, dtype=torch.float32), frequency).repeat(1, 2)
+class Job:
+    """What a job's file says, under the file's own names."""
+
+    def __init__(self, path):
+        with open(path, "rb") as file:
+            sections = tomllib.load(file)
+        self.tokens = os.path.join(os.path.dirname(path), sections["data"]["path"])
+        for section in ("model", "data", "training", "optimizer"):
+            self.__dict__.update(sections[section])
+        self.head_dim = self.hidden_size // self.num_attention_heads
+        self.micro_batches = self.global_batch_size // self.micro_batch_size
+
+
+def rotary_tables(job):
+    frequency = job.rope_theta ** (-torch.arange(0, job.head_dim, 2, dtype=torch.float32) / job.head_dim)
+    angle = torch.outer(torch.arange(job.sequence_length, dtype=torch.float32), frequency).repeat(1, 2)
     return angle.cos(), angle.sin()
 
 
@@ -54,16 +66,18 @@ def rotate(x, cos, sin):
 
 
 class Attention(nn.Module):
-    def __init__(self):
+    def __init__(self, job):
         super().__init__()
-        self.q_proj = nn.Linear(HIDDEN, HEADS * HEAD, bias=False)
-        self.k_proj = nn.Linear(HIDDEN, KV_HEADS * HEAD, bias=False)
-        self.v_proj = nn.Linear(HIDDEN, KV_HEADS * HEAD, bias=False)
-        self.o_proj = nn.Linear(HEADS * HEAD, HIDDEN, bias=False)
+        self.head_dim = job.head_dim
+        width, kv_width = (heads * job.head_dim for heads in (job.num_attention_heads, job.num_key_value_heads))
+        self.q_proj = nn.Linear(job.hidden_size, width, bias=False)
+        self.k_proj = nn.Linear(job.hidden_size, kv_width, bias=False)
+        self.v_proj = nn.Linear(job.hidden_size, kv_width, bias=False)
+        self.o_proj = nn.Linear(width, job.hidden_size, bias=False)
 
     def forward(self, x, cos, sin):
         batch, sequence, _ = x.shape
-        q, k, v = (projection(x).view(batch, sequence, -1, HEAD).transpose(1, 2)
+        q, k, v = (projection(x).view(batch, sequence, -1, self.head_dim).transpose(1, 2)
                    for projection in (self.q_proj, self.k_proj, self.v_proj))
         mixed = F.scaled_dot_product_attention(rotate(q, cos, sin), rotate(k, cos, sin), v,
                                                is_causal=True, enable_gqa=True)
@@ -71,23 +85,23 @@ class Attention(nn.Module):
 
 
 class SwiGLU(nn.Module):
-    def __init__(self):
+    def __init__(self, job):
         super().__init__()
-        self.gate_proj = nn.Linear(HIDDEN, FFN, bias=False)
-        self.up_proj = nn.Linear(HIDDEN, FFN, bias=False)
-        self.down_proj = nn.Linear(FFN, HIDDEN, bias=False)
+        self.gate_proj = nn.Linear(job.hidden_size, job.intermediate_size, bias=False)
+        self.up_proj = nn.Linear(job.hidden_size, job.intermediate_size, bias=False)
+        self.down_proj = nn.Linear(job.intermediate_size, job.hidden_size, bias=False)
 
     def forward(self, x):
         return self.down_proj(F.silu(self.gate_proj(x)) * self.up_proj(x))
 
 
 class Block(nn.Module):
-    def __init__(self):
+    def __init__(self, job):
         super().__init__()
-        self.input_norm = nn.RMSNorm(HIDDEN, eps=1e-5)
-        self.attention = Attention()
-        self.post_attention_norm = nn.RMSNorm(HIDDEN, eps=1e-5)
-        self.mlp = SwiGLU()
+        self.input_norm = nn.RMSNorm(job.hidden_size, eps=job.rms_norm_eps)
+        self.attention = Attention(job)
+        self.post_attention_norm = nn.RMSNorm(job.hidden_size, eps=job.rms_norm_eps)
+        self.mlp = SwiGLU(job)
 
     def forward(self, x, cos, sin):
         x = x + self.attention(self.input_norm(x), cos, sin)
@@ -95,13 +109,13 @@ class Block(nn.Module):
 
 
 class Llama(nn.Module):
-    def __init__(self):
+    def __init__(self, job):
         super().__init__()
-        self.embed_tokens = nn.Embedding(VOCABULARY, HIDDEN)
-        self.layers = nn.ModuleList(Block() for _ in range(LAYERS))
-        self.norm = nn.RMSNorm(HIDDEN, eps=1e-5)
-        self.lm_head = nn.Linear(HIDDEN, VOCABULARY, bias=False)
-        cos, sin = rotary_tables()
+        self.embed_tokens = nn.Embedding(job.vocab_size, job.hidden_size)
+        self.layers = nn.ModuleList(Block(job) for _ in range(job.num_hidden_layers))
+        self.norm = nn.RMSNorm(job.hidden_size, eps=job.rms_norm_eps)
+        self.lm_head = nn.Linear(job.hidden_size, job.vocab_size, bias=False)
+        cos, sin = rotary_tables(job)
         self.register_buffer("cos", cos, persistent=False)
         self.register_buffer("sin", sin, persistent=False)
         for parameter in self.parameters():
@@ -113,7 +127,7 @@ class Llama(nn.Module):
         for layer in self.layers:
             x = layer(x, self.cos, self.sin)
         logits = self.lm_head(self.norm(x))
-        return F.cross_entropy(logits.view(-1, VOCABULARY), targets.view(-1))
+        return F.cross_entropy(logits.view(-1, logits.shape[-1]), targets.reshape(-1))
 
 
 def share_layers(model, sequence):
@@ -138,10 +152,22 @@ def share_layers(model, sequence):
         parallelize_module(layer, mesh, inner)
 
 
-def shard_states(model):
-    for layer in model.layers:
-        fully_shard(layer)
-    fully_shard(model)
+class ExchangedReduceScatter(DefaultReduceScatter):
+    """Half the bytes of Gloo's own, which is a copy and an all-reduce: every rank sends each its part and sums."""
+
+    def __call__(self, output_tensor, input_tensor, group, op, async_op=False):
+        parts = torch.empty_like(input_tensor)
+        dist.all_to_all_single(parts, input_tensor, group=group)
+        torch.sum(parts.view(group.size(), -1), 0, out=output_tensor)
+        if op == dist.ReduceOp.AVG:
+            output_tensor.div_(group.size())
+
+
+def shard_states(model, exchanged):
+    units = [fully_shard(layer) for layer in model.layers] + [fully_shard(model)]
+    if exchanged:
+        for unit in units:
+            unit.set_custom_reduce_scatter(ExchangedReduceScatter())
 
 
 def clip(parameters, most):
@@ -155,42 +181,46 @@ def clip(parameters, most):
             nn.utils.clip_grads_with_norm_(some, most, total)
 
 
-def adamw(model, implementation):
+def adamw(model, job, implementation):
     decayed = [p for p in model.parameters() if p.dim() == 2]
     others = [p for p in model.parameters() if p.dim() != 2]
-    groups = [{"params": decayed, "weight_decay": 0.1}, {"params": others, "weight_decay": 0.0}]
+    groups = [{"params": decayed, "weight_decay": job.weight_decay}, {"params": others, "weight_decay": 0.0}]
     choice = {} if implementation == "default" else {implementation: True}
-    return torch.optim.AdamW(groups, lr=3e-4, betas=(0.9, 0.95), eps=1e-8, **choice)
+    return torch.optim.AdamW(groups, lr=job.learning_rate, betas=tuple(job.betas), eps=job.eps, **choice)
 
 
 class Trainer:
     def __init__(self, arguments):
+        self.job = job = Job(arguments.job)
         self.rank = int(os.environ.get("RANK", "0"))
         self.world = int(os.environ.get("WORLD_SIZE", "1"))
         # Two bytes an id; held as int16 because torch has no arithmetic on uint16, and ids stay under 2^15.
-        self.ids = torch.from_file(arguments.tokens, size=os.path.getsize(arguments.tokens) // 2, dtype=torch.int16)
+        self.ids = torch.from_file(job.tokens, size=os.path.getsize(job.tokens) // 2, dtype=torch.int16)
         torch.manual_seed(1)
         self.has_own_samples = True
-        self.model = Llama()
+        self.model = Llama(job)
         if self.world > 1:
             dist.init_process_group("gloo")
             self.share(arguments.layout)
-        self.optimizer = adamw(self.model, arguments.adamw)
+        self.optimizer = adamw(self.model, job, arguments.adamw)
 
     def share(self, layout):
         if layout == "data":
             self.model = DistributedDataParallel(self.model, gradient_as_bucket_view=True)
-        elif layout == "shard":
-            shard_states(self.model)
+        elif layout in ("shard", "shard-exchanged"):
+            shard_states(self.model, layout == "shard-exchanged")
         else:
             share_layers(self.model, layout == "sequence")
             self.has_own_samples = False
 
-    def sample(self, step, index):
-        windows = (len(self.ids) - 1) // SEQUENCE
-        start = (step * GLOBAL_BATCH + index) % windows * SEQUENCE
-        window = self.ids[start:start + SEQUENCE + 1].long()[None]
-        return window[:, :-1], window[:, 1:]
+    def samples(self, step, first):
+        """Inputs and targets of one micro-batch, whose sequences start with number `first` of the step."""
+        length, windows = self.job.sequence_length, (len(self.ids) - 1) // self.job.sequence_length
+        numbers = range(step * self.job.global_batch_size + first, step * self.job.global_batch_size + first
+                        + self.job.micro_batch_size)
+        starts = [number % windows * length for number in numbers]
+        rows = torch.stack([self.ids[start:start + length + 1] for start in starts]).long()
+        return rows[:, :-1], rows[:, 1:]
 
     def backward(self, step, micro_batch, micro_batches):
         """The loss of one micro-batch; under DistributedDataParallel gradients travel with the last one only."""
@@ -200,17 +230,18 @@ class Trainer:
         elif isinstance(self.model, DistributedDataParallel) and micro_batch < micro_batches - 1:
             quiet = self.model.no_sync()
         first = self.rank * micro_batches if self.has_own_samples else 0
+        samples = self.samples(step, (first + micro_batch) * self.job.micro_batch_size)
         with quiet:
-            loss = self.model(*self.sample(step, first + micro_batch)) / micro_batches
+            loss = self.model(*samples) / micro_batches
             loss.backward()
         loss = loss.detach()
         return loss.full_tensor() if isinstance(loss, DTensor) else loss
 
     def step(self, number):
         readers = self.world if self.has_own_samples else 1
-        micro_batches = GLOBAL_BATCH // readers
+        micro_batches = self.job.micro_batches // readers
         loss = sum(self.backward(number, m, micro_batches) for m in range(micro_batches))
-        clip(list(self.model.parameters()), 1.0)
+        clip(list(self.model.parameters()), self.job.gradient_clip)
         self.optimizer.step()
         self.optimizer.zero_grad()
         if readers > 1:
@@ -234,9 +265,10 @@ def matmul_share(trainer, step):
 
 def read_arguments():
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("tokens", help="flat file of little-endian 16-bit ids")
+    parser.add_argument("job", help="TOML; its data a flat file of little-endian 16-bit ids")
     parser.add_argument("--steps", type=int, default=4, help="the first one warms up and is not timed")
-    parser.add_argument("--layout", default="data", choices=["data", "tensor", "sequence", "shard"])
+    parser.add_argument("--layout", default="data", 
+                        choices=["data", "tensor", "sequence", "shard", "shard-exchanged"])
     parser.add_argument("--adamw", default="fused", choices=["default", "foreach", "fused"])
     parser.add_argument("--profile", action="store_true", help="one more step: the share of time in matmuls")
     return parser.parse_args()
@@ -255,12 +287,13 @@ def main():
         losses.append(trainer.step(number))
         seconds.append(time.perf_counter() - start)
         cpu_seconds.append(time.process_time() - cpu_start)
+    tokens = trainer.job.global_batch_size * trainer.job.sequence_length
     result = {
         "processes": trainer.world,
         "losses": losses,
         "step_seconds": seconds,
         "step_cpu_seconds": cpu_seconds,
-        "tokens_per_second": [GLOBAL_BATCH * SEQUENCE / s for s in seconds[1:]],
+        "tokens_per_second": [tokens / s for s in seconds[1:]],
         "start_to_first_step_seconds": first_step_seconds,
         "libraries_bytes": libraries_bytes,
         "peak_bytes_above_libraries": memory_bytes("VmHWM") - libraries_bytes,
@@ -273,4 +306,5 @@ def main():
         dist.destroy_process_group()
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -44,6 +44,7 @@ Checkpoints::~Checkpoints() {
 int64_t Checkpoints::resume() {
   const bool leads = rank_.number() == 0;
   const checkpoint::Expected expected = expected_of(job_, rank_.mesh().world_size());
+  const double start = now();
   const auto loaded = checkpoint::load_newest(assembly_, root_, state_, expected, rank_.number(), log_);
   if (!loaded) {
     if (leads)
@@ -55,8 +56,9 @@ int64_t Checkpoints::resume() {
   newest_step_ = loaded->name.step;
   contract_ = checkpoint::contract_of(*loaded, expected);
   if (!leads) return newest_step_;
-  log_.info("resumed from {} ({}): the next update is {}, the next sample {}", to_string(loaded->name),
-            contract_, newest_step_ + 1, loaded->next_sample);
+  log_.info("resumed from {} ({}): the next update is {}, the next sample {}; read in {}",
+            to_string(loaded->name), contract_, newest_step_ + 1, loaded->next_sample,
+            format_seconds(now() - start));
   if (contract_ == checkpoint::kCoverage)
     log_.info("its layout was {} on {} ranks: {}", loaded->layout, loaded->world,
               checkpoint::compare(*loaded, expected).layout);

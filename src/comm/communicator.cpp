@@ -1,6 +1,8 @@
 #include "comm/communicator.h"
 
 #include <ATen/ops/from_blob.h>
+#include <ATen/ops/maximum.h>
+#include <ATen/ops/minimum.h>
 
 #include <algorithm>
 
@@ -59,13 +61,40 @@ bool is_half(const at::Tensor& tensor) {
   return tensor.scalar_type() == at::kBFloat16 || tensor.scalar_type() == at::kHalf;
 }
 
-// out [n] = the sum of parts [size, n], row by row.
-void sum_rows(at::Tensor out, const at::Tensor& parts) {
+void add_row(at::Tensor& sum, const at::Tensor& row, Reduce op) {
+  switch (op) {
+    case Reduce::maximum:
+      at::maximum_out(sum, sum, row);
+      return;
+    case Reduce::minimum:
+      at::minimum_out(sum, sum, row);
+      return;
+    case Reduce::sum:
+      sum.add_(row);
+  }
+}
+
+// out [n] = parts [size, n] reduced row by row.
+void reduce_rows(at::Tensor out, const at::Tensor& parts, Reduce op = Reduce::sum) {
   at::NoGradGuard no_grad;
   at::Tensor sum = is_half(out) ? parts[0].to(at::kFloat) : out;
   if (!is_half(out)) out.copy_(parts[0]);
-  for (int64_t row = 1; row < parts.size(0); ++row) sum.add_(parts[row].to(sum.scalar_type()));
+  for (int64_t row = 1; row < parts.size(0); ++row) add_row(sum, parts[row].to(sum.scalar_type()), op);
   if (is_half(out)) out.copy_(sum);
+}
+
+// [rows, elements of `like`], in the memory of messages.
+at::Tensor scratch_rows(int64_t rows, const at::Tensor& like) {
+  device::CategoryGuard guard(device::Category::communication);
+  return at::empty({rows, like.numel()}, like.options().requires_grad(false));
+}
+
+// Each rank's part straight into its place, where the backend's own would go through a copy.
+c10::intrusive_ptr<c10d::Work> gather(c10d::Backend& backend, const at::Tensor& out, const at::Tensor& in,
+                                      std::chrono::milliseconds timeout) {
+  at::Tensor to = borrowed(out), from = borrowed(in);
+  if (backend.getBackendName() == "gloo") return gather_in_place(backend, to, from, timeout);
+  return backend.all_gather_single(to, from);
 }
 
 }  // namespace
@@ -106,6 +135,7 @@ const std::vector<int64_t>& Communicator::ranks() const {
 
 Pending Communicator::all_reduce(at::Tensor tensor, Reduce op, Site site) {
   if (!state_->backend) return {};
+  if (is_small(tensor)) return all_reduce_at_once(std::move(tensor), op, site);
   Pending pending =
       state_->issue(call_over("all_reduce", to_string(op), tensor, site), [&](c10d::Backend& backend) {
         c10d::AllreduceOptions options;
@@ -113,6 +143,29 @@ Pending Communicator::all_reduce(at::Tensor tensor, Reduce op, Site site) {
         std::vector<at::Tensor> tensors{borrowed(tensor)};
         return backend.allreduce(tensors, options);
       });
+  pending.keep(std::move(tensor));
+  return pending;
+}
+
+bool Communicator::is_small(const at::Tensor& tensor) const {
+  constexpr int64_t kMostBytes = 512 * 1024;
+  return state_->is_slow_to_wake && static_cast<int64_t>(tensor.nbytes()) * (size() - 1) <= kMostBytes;
+}
+
+// One hop: all ranks tell all of it to all, and each reduces in rank order. A ring takes 2 (size - 1) hops
+// through the backend's thread, and of a small message they are all the cost.
+Pending Communicator::all_reduce_at_once(at::Tensor tensor, Reduce op, Site site) {
+  const at::Tensor parts = scratch_rows(size(), tensor);
+  Pending pending = state_->issue(
+      call_over("all_reduce", to_string(op), tensor, site),
+      [&](c10d::Backend& backend) {
+        return gather(backend, parts.view({-1}), tensor.view({-1}), state_->group->timeout);
+      },
+      [flat = tensor.view({-1}), parts, op] {
+        device::CategoryGuard guard(device::Category::communication);
+        reduce_rows(flat, parts, op);
+      });
+  pending.keep(parts);
   pending.keep(std::move(tensor));
   return pending;
 }
@@ -127,9 +180,7 @@ Pending Communicator::all_gather(at::Tensor out, at::Tensor in, Site site) {
     return {};
   }
   Pending pending = state_->issue(call_over("all_gather", "", out, site), [&](c10d::Backend& backend) {
-    at::Tensor to = borrowed(out), from = borrowed(in);
-    if (backend.getBackendName() == "gloo") return gather_in_place(backend, to, from);
-    return backend.all_gather_single(to, from);
+    return gather(backend, out, in, state_->group->timeout);
   });
   pending.keep(std::move(out));
   pending.keep(std::move(in));
@@ -145,11 +196,7 @@ Pending Communicator::reduce_scatter(at::Tensor out, at::Tensor in, Site site) {
     flat_out.copy_(in.view({-1}));
     return {};
   }
-  at::Tensor parts;
-  {
-    device::CategoryGuard guard(device::Category::communication);
-    parts = at::empty({size(), out.numel()}, in.options().requires_grad(false));
-  }
+  const at::Tensor parts = scratch_rows(size(), out);
   Pending pending = state_->issue(
       call_over("reduce_scatter", "", in, site),
       [&](c10d::Backend& backend) {
@@ -160,7 +207,7 @@ Pending Communicator::reduce_scatter(at::Tensor out, at::Tensor in, Site site) {
       },
       [flat_out, parts] {
         device::CategoryGuard guard(device::Category::communication);
-        sum_rows(flat_out, parts);
+        reduce_rows(flat_out, parts);
       });
   pending.keep(parts);
   pending.keep(std::move(in));
@@ -269,6 +316,7 @@ class GroupMaker {
       state->backend = std::move(wire.backend);
       state->agreement = std::move(wire.agreement);
       state->timed = wire.timed;
+      state->is_slow_to_wake = wire.is_slow_to_wake;
     }
     state->group = std::move(group);
     state->log = groups_.log_;

@@ -72,7 +72,8 @@ class Communicator {
   using Site = std::source_location;
 
   // All tensors must be contiguous. `root`, `to` and `from` are ranks within the group.
-  // In place.
+  // In place. Over Gloo a small one (512 KiB in all to the peers) is summed in rank order, as reduce_scatter
+  // sums, and takes scratch of size() times its bytes until it is waited for.
   Pending all_reduce(at::Tensor tensor, Reduce op = Reduce::sum, Site site = Site::current());
   // out [size * n] from in [n], in rank order.
   Pending all_gather(at::Tensor out, at::Tensor in, Site site = Site::current());
@@ -88,6 +89,8 @@ class Communicator {
   void barrier(Site site = Site::current());
 
  private:
+  bool is_small(const at::Tensor& tensor) const;
+  Pending all_reduce_at_once(at::Tensor tensor, Reduce op, Site site);
   std::unique_ptr<State> state_;
 };
 
@@ -132,6 +135,7 @@ Groups connect(const spec::Mesh& mesh, const World& world, const std::string& de
                std::chrono::milliseconds timeout, const GroupOptions& options = {});
 // The groups of rank `rank` in a world of any size, with no peers: every work is done at once and moves
 // nothing, recorded times are 0. For rehearsals.
-Groups without_peers(const spec::Mesh& mesh, int64_t rank);
+// `device` is the one that is rehearsed.
+Groups without_peers(const spec::Mesh& mesh, int64_t rank, const std::string& device = "cpu");
 
 }  // namespace muster::comm

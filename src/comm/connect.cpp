@@ -66,8 +66,11 @@ Groups connect_over(Store store, const spec::Mesh& mesh, const World& world, con
   wait_for_all(*store, world, timeout);
   const MakeBackend make = device == "cuda" ? nccl_maker(world, options.collective_timeout)
                                             : gloo_maker(world, timeout, options.collective_timeout);
-  return make_groups(mesh, world.rank, options.collective_timeout,
-                     [&](const Group& group) { return connect_group(group, store, make, options.check); });
+  return make_groups(mesh, world.rank, options.collective_timeout, [&](const Group& group) {
+    Wire wire = connect_group(group, store, make, options.check);
+    wire.is_slow_to_wake = device == "cpu";
+    return wire;
+  });
 }
 
 Groups connect(const spec::Mesh& mesh, const World& world, const std::string& device, milliseconds timeout,

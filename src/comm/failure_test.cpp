@@ -153,20 +153,31 @@ TEST(Failure, a_rank_that_does_not_come_is_named_in_check_mode) {
   EXPECT_THAT(failures[0]->text, HasSubstr("rank 1 did not come to operation 0"));
 }
 
-TEST(Failure, a_collective_ends_at_its_timeout) {
+// Rank 1 does not come. Messages of every way of going: over the backend's thread, part by part, to one peer.
+void expect_timeout(const std::string& told, const std::function<void(Communicator&)>& body) {
   GroupOptions options;
   options.collective_timeout = 300ms;
   const auto begin = std::chrono::steady_clock::now();
-  const auto failures = failures_of_two(options, [](Communicator& data) {
-    if (data.rank() == 0) data.all_reduce(at::zeros({4})).wait();
+  const auto failures = failures_of_two(options, [&](Communicator& data) {
+    if (data.rank() == 0) body(data);
     std::this_thread::sleep_for(600ms);
   });
   EXPECT_LT(std::chrono::steady_clock::now() - begin, 5s);
   ASSERT_TRUE(failures[0].has_value());
   EXPECT_EQ(failures[0]->kind, WorldError::Kind::timeout) << failures[0]->text;
-  EXPECT_TRUE(
-      failures[0]->text.starts_with("data axis (ranks 0, 1), operation 0: all_reduce sum Float [4] at "))
+  EXPECT_TRUE(failures[0]->text.starts_with("data axis (ranks 0, 1), operation 0: " + told))
       << failures[0]->text;
+}
+
+TEST(Failure, a_message_ends_at_its_timeout) {
+  expect_timeout("all_reduce sum Float [4] at ",
+                 [](Communicator& data) { data.all_reduce(at::zeros({4})).wait(); });
+  expect_timeout("all_reduce sum Float [1000000] at ",
+                 [](Communicator& data) { data.all_reduce(at::zeros({1000000})).wait(); });
+  expect_timeout("all_gather Float [8] at ",
+                 [](Communicator& data) { data.all_gather(at::zeros({8}), at::zeros({4})).wait(); });
+  expect_timeout("receive from 1 tag 7 Float [4] at ",
+                 [](Communicator& data) { data.receive(at::zeros({4}), 1, 7).wait(); });
 }
 
 TEST(Failure, ranks_that_did_not_come_to_the_start_are_named) {

@@ -41,11 +41,12 @@ c10::intrusive_ptr<c10d::Backend> make_peerless(int rank, int size) {
   return c10::make_intrusive<Peerless>(rank, size);
 }
 
-Groups without_peers(const spec::Mesh& mesh, int64_t rank) {
-  return make_groups(mesh, rank, /*timeout=*/{}, [](const Group& group) {
+Groups without_peers(const spec::Mesh& mesh, int64_t rank, const std::string& device) {
+  return make_groups(mesh, rank, /*timeout=*/{}, [&device](const Group& group) {
     Wire wire;
     wire.backend = make_peerless(static_cast<int>(group.rank), static_cast<int>(group.size()));
     wire.timed = false;
+    wire.is_slow_to_wake = device == "cpu";
     return wire;
   });
 }

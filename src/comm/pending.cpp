@@ -57,7 +57,9 @@ void Pending::wait() {
   if (state_->work) {
     bool finished = false;
     try {
-      finished = state_->work->wait();
+      // Those of the backend have the group's timeout already, but for sends and receives.
+      finished =
+          state_->call.point_to_point ? state_->work->wait(state_->group->timeout) : state_->work->wait();
     } catch (const std::exception& error) {
       throw_failure(*state_->group, state_->call, error);
     }

@@ -15,6 +15,7 @@ struct Communicator::State {
   std::shared_ptr<MessageLog> log;
   std::unique_ptr<Agreement> agreement;  // null: not in check mode
   bool timed = true;                     // false without peers: times stay 0
+  bool is_slow_to_wake = false;          // a collective goes through a thread of the backend: Gloo
   // Sends and receives are counted apart: only two of the group take part in one.
   uint64_t collectives = 0, point_to_points = 0;
 
@@ -29,6 +30,7 @@ struct Wire {
   c10::intrusive_ptr<c10d::Backend> backend;
   std::unique_ptr<Agreement> agreement;
   bool timed = true;
+  bool is_slow_to_wake = false;
 };
 
 // The communicators of `rank`, axis by axis in one order on all ranks; `connect_group` is called for the

@@ -34,15 +34,23 @@ telemetry::Span span_of(const schedule::Action& action, double start, double sec
 // Values come and gradients go as the model walks through its units.
 class Rank::Access final : public nn::UnitAccess {
  public:
-  Access(Rank& rank, bool last_backward) : rank_(rank), last_backward_(last_backward) {}
-  void use_values(int64_t unit) override { rank_.values_->use(unit); }
+  enum class Pass { forward, backward, last_backward };
+  Access(Rank& rank, Pass pass) : rank_(rank), pass_(pass) {}
+  void use_values(int64_t unit) override {
+    // The last bucket of the backward before had half of this forward to arrive; the memory that it takes is
+    // most needed at the end.
+    if (pass_ == Pass::forward && unit == rank_.table_.units() / 2) rank_.reducer_->settle();
+    rank_.values_->use(unit);
+  }
   void leave_values(int64_t unit) override { rank_.values_->leave(unit); }
   void use_gradients(int64_t unit) override { rank_.reducer_->use(unit); }
-  void gradients_done(int64_t unit) override { rank_.reducer_->unit_done(unit, last_backward_); }
+  void gradients_done(int64_t unit) override {
+    rank_.reducer_->unit_done(unit, pass_ == Pass::last_backward);
+  }
 
  private:
   Rank& rank_;
-  bool last_backward_;
+  Pass pass_;
 };
 
 StepResult Rank::run_step(const Feed& feed, int64_t step, const PhaseObserver& observe) {
@@ -91,7 +99,7 @@ void Rank::forward(const Feed& feed, const schedule::Action& action, InFlight& f
   flight.totals.add_tokens(loaded.tokens);
   InFlight::MicroBatch& at = flight.micro_batches[action.micro_batch];
   at.batch = std::move(loaded.batch);
-  Access access(*this, false);
+  Access access(*this, Access::Pass::forward);
   at.saved = model_->forward(run_, at.batch, flight.totals.loss_sum(), access);
 }
 
@@ -100,13 +108,13 @@ void Rank::backward(const schedule::Action& action, InFlight& flight) {
   if (action.last_backward) flight.totals.start(run_);
   auto at = flight.micro_batches.extract(action.micro_batch);
   MUSTER_CHECK(!at.empty(), "backward of micro-batch {} before its forward", action.micro_batch);
-  Access access(*this, action.last_backward);
+  Access access(*this, action.last_backward ? Access::Pass::last_backward : Access::Pass::backward);
   model_->backward(run_, at.mapped().batch, at.mapped().saved, access);
 }
 
 double Rank::evaluate(const Feed& feed, int64_t batches) {
   Totals totals(run_, groups_.on(spec::Span::tokens));
-  Access access(*this, false);
+  Access access(*this, Access::Pass::forward);
   const std::vector<schedule::Action> forwards(static_cast<size_t>(batches * feed.micro_batches()));
   values_->begin(uses_of(forwards, table_.units()));
   for (int64_t batch = 1; batch <= batches; ++batch)

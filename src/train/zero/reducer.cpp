@@ -17,7 +17,8 @@ Reducer::Reducer(nn::ParameterStore& parameters, comm::Communicator& copies, nn:
 void Reducer::use(int64_t unit) {
   if (!parameters_->sharding().gradients) return;
   const size_t bucket = parameters_->bucket_of(unit);
-  if (flight_ && flight_->bucket == bucket) settle();
+  // Backward goes through the buckets in order: this is the next one's, and memory is needed.
+  if (flight_ && bucket <= flight_->bucket) settle();
   if (is_there_[bucket]) return;
   device::regrow(parameters_->buckets()[bucket].gradient, nn::Category::gradients);
   is_there_[bucket] = true;

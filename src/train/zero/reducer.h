@@ -27,6 +27,8 @@ class Reducer {
   // The gradients of `unit` are complete for this micro-batch, `last` of the step: sends what this completes.
   // Called in backward's order, by all ranks alike.
   void unit_done(int64_t unit, bool last);
+  // Waits for the bucket under way, so that its memory goes.
+  void settle();
   // Waits for every bucket. Throws Bug where a unit was never done.
   void finish();
 
@@ -39,7 +41,6 @@ class Reducer {
     comm::Pending pending;
   };
   void scatter(size_t bucket, bool last);
-  void settle();
   void sum_over_copies(size_t bucket, at::Tensor gradient);
 
   nn::ParameterStore* parameters_;

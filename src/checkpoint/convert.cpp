@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "checkpoint/layouts.h"
+#include "checkpoint/weight_files.h"
 
 namespace muster::checkpoint {
 namespace {
@@ -56,19 +57,17 @@ class Source {
  public:
   Source(const fs::path& path, const spec::ModelSpec& model, const spec::ParameterTable& table,
          const ConvertOptions& options)
-      : files_(path), model_(model), options_(options) {
+      : weights_(open_weights(path)), model_(model), options_(options) {
     const std::vector<Part> parts = parts_of(table, options.source_qkv);
     std::vector<ExpectedTensor> expected;
     for (const Part& part : parts) expected.push_back({part.name, part.shape()});
-    const WeightMatch match = match_weights(files_, expected);
-    check_tied_head(match);
+    const WeightMatch match = match_weights(*weights_, expected);
+    check_tied_head(*weights_, match);
     for (size_t i = 0; i < parts.size(); ++i)
       for (const ParameterRow* row : parts[i].rows) found_.emplace(row, match.found[i]);
   }
 
-  at::ScalarType dtype(const ParameterRow& row) const {
-    return to_scalar_type(found_.at(&row).tensor->dtype);
-  }
+  at::ScalarType dtype(const ParameterRow& row) const { return to_scalar_type(found_.at(&row)->dtype); }
 
   // As Hugging Face's model has it.
   at::Tensor read(const ParameterRow& row) const {
@@ -81,19 +80,19 @@ class Source {
 
  private:
   at::Tensor read_stored(const ParameterRow& row) const {
-    const WeightFiles::Found& found = found_.at(&row);
-    const at::Tensor tensor = at::empty(found.tensor->shape, to_scalar_type(found.tensor->dtype));
-    read_tensor(*found.file, *found.tensor, tensor);
+    const StoredTensor& stored = *found_.at(&row);
+    const at::Tensor tensor = at::empty(stored.shape, to_scalar_type(stored.dtype));
+    weights_->read(stored, tensor);
     const bool is_fused = options_.source_qkv == QkvLayout::fused &&
                           (is_query(row.role) || is_key(row.role) || is_value(row.role));
     if (!is_fused) return tensor;
     return split_qkv(tensor, model_)[is_query(row.role) ? 0 : is_key(row.role) ? 1 : 2];
   }
 
-  WeightFiles files_;
+  std::unique_ptr<TensorSet> weights_;
   const spec::ModelSpec& model_;
   const ConvertOptions& options_;
-  std::unordered_map<const ParameterRow*, WeightFiles::Found> found_;
+  std::unordered_map<const ParameterRow*, const StoredTensor*> found_;
 };
 
 at::Tensor read_part(const Source& source, const Part& part, const spec::ModelSpec& model) {

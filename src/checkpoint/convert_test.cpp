@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "checkpoint/layouts.h"
 #include "checkpoint/testing.h"
+#include "checkpoint/weight_files.h"
 
 namespace muster::checkpoint {
 namespace {
@@ -33,8 +34,8 @@ TEST(Convert, KeepsEveryBitWhereNothingIsAsked) {
     for (const auto& [name, tensor] : weights) {
       const at::Tensor back = at::zeros_like(tensor);
       ASSERT_TRUE(files.find(name)) << name;
-      EXPECT_EQ(files.find(name)->tensor->dtype, to_dtype(tensor.scalar_type()));
-      read_tensor(*files.find(name)->file, *files.find(name)->tensor, back);
+      EXPECT_EQ(files.find(name)->dtype, to_dtype(tensor.scalar_type()));
+      files.read(*files.find(name), back);
       EXPECT_TRUE(at::equal(back, tensor)) << name;
       bytes += static_cast<int64_t>(tensor.nbytes());
     }
@@ -77,10 +78,10 @@ TEST(Convert, B085FusedAndBackIsBitwise) {
   const WeightFiles fused(folder / "fused");
   const std::string layer = "model.layers.1.self_attn.";
   EXPECT_FALSE(fused.find(layer + "q_proj.weight"));
-  const auto found = fused.find(layer + "qkv_proj.weight");
+  const StoredTensor* found = fused.find(layer + "qkv_proj.weight");
   ASSERT_TRUE(found);
   const at::Tensor matrix = at::empty({32, 16});
-  read_tensor(*found->file, *found->tensor, matrix);
+  fused.read(*found, matrix);
   EXPECT_TRUE(at::equal(matrix.narrow(0, 0, 8), weights.at(layer + "q_proj.weight").narrow(0, 0, 8)));
   EXPECT_TRUE(at::equal(matrix.narrow(0, 8, 4), weights.at(layer + "k_proj.weight").narrow(0, 0, 4)));
   EXPECT_TRUE(fused.find(layer + "qkv_proj.bias"));

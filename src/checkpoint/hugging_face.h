@@ -1,5 +1,5 @@
 // Weights in and out of folders as Hugging Face keeps them: config.json, and model.safetensors or shards with
-// an index. Names are Hugging Face's, which are the parameter table's.
+// an index. Names are Hugging Face's, which are the parameter table's. In, a checkpoint of a run serves too.
 #pragma once
 #include <functional>
 
@@ -12,19 +12,23 @@ namespace muster::checkpoint {
 
 // The model that a config.json describes; `path` is the file or its folder. Throws UserError.
 spec::ModelSpec read_hf_config(const fs::path& path);
+// The model of these weights: by the config.json beside them, or of a checkpoint by its run's job. Throws
+// UserError.
+spec::ModelSpec read_model(const fs::path& weights);
 
-// Everything about the weights at `path` that their headers tell: files, names, shapes, types. Throws one
-// UserError. For before any process exists; costs no more than opening the files.
+// Everything about the weights at `path` (open_weights) that their headers tell: files, names, shapes, types.
+// Throws one UserError. For before any process exists; costs no more than opening the files.
 void check_weights(const fs::path& path, const spec::ParameterTable& table);
 
 // Reads of each parameter what `destination_of` says is held here, and converts it to the dtype found there;
-// no destination, no reading. Memory beside the destinations is bounded (tensor_io.h). Checks as
-// check_weights does, and that a stored head of a tied model equals its embedding.
+// no destination, no reading. Memory beside the destinations is bounded (tensor_io.h, set/set_reader.h).
+// Checks as check_weights does, and that a stored head of a tied model equals its embedding. Returns what was
+// really read, for people (TensorSet::id).
 using DestinationOf = std::function<std::optional<Destination>(const spec::ParameterRow&)>;
-void load_weights(const fs::path& path, const spec::ParameterTable& table,
-                  const DestinationOf& destination_of);
+std::string load_weights(const fs::path& path, const spec::ParameterTable& table,
+                         const DestinationOf& destination_of);
 // The part of it after matching: for those who read more than a table.
-void check_tied_head(const WeightMatch& match);
+void check_tied_head(const TensorSet& weights, const WeightMatch& match);
 
 // ---- out ----
 

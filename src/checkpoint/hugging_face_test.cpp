@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "checkpoint/testing.h"
+#include "checkpoint/weight_files.h"
 
 namespace muster::checkpoint {
 namespace {

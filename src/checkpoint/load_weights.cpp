@@ -1,5 +1,7 @@
 #include "base/error.h"
+#include "checkpoint/compare.h"
 #include "checkpoint/hugging_face.h"
+#include "checkpoint/set/checkpoint_tensors.h"
 
 namespace muster::checkpoint {
 
@@ -16,27 +18,36 @@ spec::ModelSpec read_hf_config(const fs::path& where) {
   }
 }
 
-void check_weights(const fs::path& path, const spec::ParameterTable& table) {
-  match_weights(WeightFiles(path), expected_tensors(table));
+spec::ModelSpec read_model(const fs::path& weights) {
+  if (const auto folder = checkpoint_folder(weights)) {
+    const CheckpointTensors checkpoint(*folder, CheckpointTensors::Which::weights);
+    return job_of(checkpoint.manifest(), folder->string()).model;
+  }
+  return read_hf_config(fs::is_directory(weights) ? weights : weights.parent_path());
 }
 
-void check_tied_head(const WeightMatch& match) {
+void check_weights(const fs::path& path, const spec::ParameterTable& table) {
+  match_weights(*open_weights(path), expected_tensors(table));
+}
+
+void check_tied_head(const TensorSet& weights, const WeightMatch& match) {
   if (!match.tied_head) return;
-  const auto &head = *match.tied_head, &embedding = *match.embedding;
-  if (!same_bytes(*head.file, *head.tensor, *embedding.file, *embedding.tensor))
-    throw UserError({head.file->path().string() + ": " + head.tensor->name, "",
+  if (!are_same({weights, *match.tied_head}, {weights, *match.embedding}))
+    throw UserError({match.tied_head->source + ": " + match.tied_head->name, "",
                      "differs from the embedding, to which this model ties it",
                      "set model.tie_word_embeddings = false, or remove the tensor"});
 }
 
-void load_weights(const fs::path& path, const spec::ParameterTable& table,
-                  const DestinationOf& destination_of) {
-  const WeightFiles files(path);
-  const WeightMatch match = match_weights(files, expected_tensors(table));
-  check_tied_head(match);
+std::string load_weights(const fs::path& path, const spec::ParameterTable& table,
+                         const DestinationOf& destination_of) {
+  const auto weights = open_weights(path);
+  const WeightMatch match = match_weights(*weights, expected_tensors(table));
+  check_tied_head(*weights, match);
+  std::vector<Wanted> wanted;
   for (size_t i = 0; i < match.found.size(); ++i)
-    if (const auto to = destination_of(table.rows()[i]))
-      read_tensor(*match.found[i].file, *match.found[i].tensor, *to);
+    if (auto to = destination_of(table.rows()[i])) wanted.push_back({match.found[i], std::move(*to)});
+  weights->read(wanted);
+  return weights->id();
 }
 
 }  // namespace muster::checkpoint

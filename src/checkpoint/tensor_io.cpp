@@ -1,7 +1,6 @@
 #include "checkpoint/tensor_io.h"
 
 #include <algorithm>
-#include <cstring>
 
 #include "base/error.h"
 
@@ -68,20 +67,6 @@ void read_tensor(const SafetensorsFile& file, const TensorEntry& entry, const De
             {static_cast<const char*>(staging.data_ptr()), static_cast<size_t>(bytes)}, to);
     local = to.piece.find(last);
   }
-}
-
-bool same_bytes(const SafetensorsFile& file_a, const TensorEntry& a, const SafetensorsFile& file_b,
-                const TensorEntry& b) {
-  if (a.dtype != b.dtype || a.shape != b.shape) return false;
-  std::vector<char> piece_a(std::min(kStagingBytes, a.bytes())), piece_b(piece_a.size());
-  for (int64_t at = 0; at < a.bytes();) {
-    const int64_t bytes = std::min<int64_t>(a.bytes() - at, piece_a.size());
-    file_a.read(a, at, bytes, piece_a.data());
-    file_b.read(b, at, bytes, piece_b.data());
-    if (std::memcmp(piece_a.data(), piece_b.data(), bytes) != 0) return false;
-    at += bytes;
-  }
-  return true;
 }
 
 void write_tensor(SafetensorsWriter& writer, const at::Tensor& tensor, at::ScalarType type) {

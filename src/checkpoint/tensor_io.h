@@ -16,10 +16,6 @@ DType to_dtype(at::ScalarType type);
 constexpr int64_t kStagingBytes = int64_t{8} << 20;
 void read_tensor(const SafetensorsFile& file, const TensorEntry& entry, const Destination& to);
 
-// Whether two tensors of files have the same dtype, shape and bytes.
-bool same_bytes(const SafetensorsFile& file_a, const TensorEntry& a, const SafetensorsFile& file_b,
-                const TensorEntry& b);
-
 // Appends a tensor's elements, converted to `type`.
 void write_tensor(SafetensorsWriter& writer, const at::Tensor& tensor, at::ScalarType type);
 

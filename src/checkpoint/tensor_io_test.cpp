@@ -90,20 +90,5 @@ TEST(TensorIo, RefusesADestinationOfAnotherShape) {
   EXPECT_THROW(read_tensor(file, *file.find("x"), Destination(at::empty({2, 4}), row)), Bug);
 }
 
-TEST(TensorIo, ComparesBytesOfTwoTensors) {
-  const TestFolder folder;
-  at::Tensor a = at::randn({3 * kStagingBytes / 8});
-  at::Tensor b = a.clone();
-  b[-1] += 1;
-  write_tensors(folder / "a", {{"a", a}, {"same", a}, {"b", b}, {"shaped", a.view({1, -1})}});
-  const SafetensorsFile file(folder / "a");
-  const auto same = [&](const char* x, const char* y) {
-    return same_bytes(file, *file.find(x), file, *file.find(y));
-  };
-  EXPECT_TRUE(same("a", "same"));
-  EXPECT_FALSE(same("a", "b"));
-  EXPECT_FALSE(same("a", "shaped"));
-}
-
 }  // namespace
 }  // namespace muster::checkpoint

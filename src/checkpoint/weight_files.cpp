@@ -3,6 +3,7 @@
 #include <set>
 
 #include "base/error.h"
+#include "checkpoint/tensor_io.h"
 #include "checkpoint/weight_index.h"
 
 namespace muster::checkpoint {
@@ -47,8 +48,9 @@ void check_own_file(const fs::path& file, const fs::path& folder) {
 
 WeightFiles::WeightFiles(const fs::path& path) : path_(path) {
   if (!fs::exists(path))
-    throw UserError({"weights", path.string(), "there is no such file or folder",
-                     "give a .safetensors file, or a folder with model.safetensors or its index"});
+    throw UserError(
+        {"weights", path.string(), "there is no such file or folder",
+         "give a .safetensors file, a folder with model.safetensors or its index, or a checkpoint's"});
   if (fs::is_directory(path)) {
     open_folder();
   } else {
@@ -62,12 +64,17 @@ WeightFiles::WeightFiles(const fs::path& path) : path_(path) {
 void WeightFiles::index_names() {
   Problems problems;
   for (const SafetensorsFile& file : files_)
-    for (const TensorEntry& tensor : file.tensors())
-      if (const auto [at, is_new] = by_name_.try_emplace(tensor.name, Found{&file, &tensor}); !is_new)
-        problems.add("weights", tensor.name,
-                     fmt::format("is in two files, {} and {}", at->second.file->path().filename().string(),
-                                 file.path().filename().string()),
-                     "remove what an earlier export left");
+    for (const TensorEntry& entry : file.tensors()) {
+      if (add({entry.name, entry.dtype, entry.shape, file.path().string()})) {
+        places_.push_back({&file, &entry});
+        continue;
+      }
+      const fs::path other = find(entry.name)->source;
+      problems.add("weights", entry.name,
+                   fmt::format("is in two files, {} and {}", other.filename().string(),
+                               file.path().filename().string()),
+                   "remove what an earlier export left");
+    }
   problems.throw_if_any();
 }
 
@@ -77,7 +84,7 @@ void WeightFiles::open_folder() {
   if (!fs::exists(single))
     throw UserError({"weights", path_.string(),
                      fmt::format("the folder has neither {} nor {}", kSingle, kIndex),
-                     "give the folder that holds one of them"});
+                     "give the folder that holds one of them, or a checkpoint's"});
   Problems problems;
   gather_world(problems, single, [&] {
     check_own_file(single, path_);
@@ -109,9 +116,11 @@ void WeightFiles::open_shards(const fs::path& index_path) {
   problems.throw_if_any();
 }
 
-std::optional<WeightFiles::Found> WeightFiles::find(const std::string& name) const {
-  const auto found = by_name_.find(name);
-  return found == by_name_.end() ? std::nullopt : std::optional(found->second);
+void WeightFiles::read(const std::vector<Wanted>& wanted) const {
+  for (const Wanted& one : wanted) {
+    const Place& place = places_[index_of(*one.tensor)];
+    read_tensor(*place.file, *place.entry, one.to);
+  }
 }
 
 }  // namespace muster::checkpoint

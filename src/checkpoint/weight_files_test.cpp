@@ -44,8 +44,8 @@ TEST(WeightFiles, OpensAFileAFolderOrShards) {
   EXPECT_TRUE(WeightFiles(folder / "one.safetensors").find("a"));
   const WeightFiles shards(folder.path());
   EXPECT_EQ(shards.files().size(), 2u);
-  EXPECT_EQ(shards.find("b")->tensor->shape, std::vector<int64_t>{3});
-  EXPECT_EQ(shards.find("b")->file->path(), folder / "two.safetensors");
+  EXPECT_EQ(shards.find("b")->shape, std::vector<int64_t>{3});
+  EXPECT_EQ(shards.find("b")->source, folder / "two.safetensors");
   EXPECT_FALSE(shards.find("c"));
 
   fs::remove(folder / kIndex);

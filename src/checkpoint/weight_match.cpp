@@ -25,14 +25,13 @@ bool contains(const List& list, const Value& value) {
 
 class Matcher {
  public:
-  explicit Matcher(const WeightFiles& files) : files_(files) {}
+  explicit Matcher(const TensorSet& weights) : weights_(weights) {}
 
   WeightMatch run(const std::vector<ExpectedTensor>& expected) {
     for (const ExpectedTensor& tensor : expected) take(tensor);
     if (!claimed_.contains(kHead)) take_tied_head();
-    for (const SafetensorsFile& file : files_.files())
-      for (const TensorEntry& tensor : file.tensors())
-        if (!claimed_.contains(tensor.name) && !is_buffer(tensor.name)) unexpected_.push_back(tensor.name);
+    for (const StoredTensor& tensor : weights_.tensors())
+      if (!claimed_.contains(tensor.name) && !is_buffer(tensor.name)) unexpected_.push_back(tensor.name);
     report();
     return std::move(match_);
   }
@@ -42,33 +41,32 @@ class Matcher {
     return std::ranges::any_of(kBufferEndings, [&](auto ending) { return name.ends_with(ending); });
   }
 
-  std::optional<WeightFiles::Found> find(const std::string& name) const {
-    if (const auto found = files_.find(name)) return found;
+  const StoredTensor* find(const std::string& name) const {
+    if (const StoredTensor* found = weights_.find(name)) return found;
     for (std::string_view prefix : kPrefixes)
       if (name.starts_with(prefix))
-        if (const auto found = files_.find(name.substr(prefix.size()))) return found;
-    return std::nullopt;
+        if (const StoredTensor* found = weights_.find(name.substr(prefix.size()))) return found;
+    return nullptr;
   }
 
   void take(const ExpectedTensor& expected) {
-    const auto found = find(expected.name);
+    const StoredTensor* found = find(expected.name);
     if (!found) return missing_.push_back(expected.name);
-    const TensorEntry& tensor = *found->tensor;
-    claimed_.insert(tensor.name);
-    check(tensor, expected.shape);
-    match_.found.push_back(*found);
+    claimed_.insert(found->name);
+    check(*found, expected.shape);
+    match_.found.push_back(found);
     if (contains(kEmbeddings, expected.name)) match_.embedding = found;
   }
 
   void take_tied_head() {
-    const auto head = files_.find(kHead);
+    const StoredTensor* head = weights_.find(kHead);
     if (!head || !match_.embedding) return;
     claimed_.insert(kHead);
-    check(*head->tensor, match_.embedding->tensor->shape);
+    check(*head, match_.embedding->shape);
     match_.tied_head = head;
   }
 
-  void check(const TensorEntry& tensor, const std::vector<int64_t>& shape) {
+  void check(const StoredTensor& tensor, const std::vector<int64_t>& shape) {
     if (tensor.shape != shape)
       wrong_.push_back({where(tensor.name), fmt::format("[{}]", fmt::join(tensor.shape, ", ")),
                         fmt::format("its shape must be [{}]", fmt::join(shape, ", ")),
@@ -78,7 +76,7 @@ class Matcher {
                         "must be F64, F32, F16 or BF16", "use the unquantised weights"});
   }
 
-  std::string where(const std::string& tensor) const { return files_.path().string() + ": " + tensor; }
+  std::string where(const std::string& tensor) const { return weights_.id() + ": " + tensor; }
 
   void list(Problems& problems, const std::vector<std::string>& names, const char* rule, const char* remedy) {
     for (size_t i = 0; i < std::min(names.size(), kMostListed); ++i)
@@ -99,7 +97,7 @@ class Matcher {
     problems.throw_if_any();
   }
 
-  const WeightFiles& files_;
+  const TensorSet& weights_;
   WeightMatch match_;
   std::unordered_set<std::string> claimed_;
   std::vector<std::string> missing_, unexpected_;
@@ -114,8 +112,8 @@ std::vector<ExpectedTensor> expected_tensors(const spec::ParameterTable& table) 
   return expected;
 }
 
-WeightMatch match_weights(const WeightFiles& files, const std::vector<ExpectedTensor>& expected) {
-  return Matcher(files).run(expected);
+WeightMatch match_weights(const TensorSet& weights, const std::vector<ExpectedTensor>& expected) {
+  return Matcher(weights).run(expected);
 }
 
 }  // namespace muster::checkpoint

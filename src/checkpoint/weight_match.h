@@ -1,6 +1,6 @@
 // Which tensor of the weights on disk is which parameter.
 #pragma once
-#include "checkpoint/weight_files.h"
+#include "checkpoint/tensor_set.h"
 #include "spec/model/parameter_table.h"
 
 namespace muster::checkpoint {
@@ -18,10 +18,10 @@ std::vector<ExpectedTensor> expected_tensors(const spec::ParameterTable& table);
 // `tied_head` gives it. Reads headers alone. Throws one UserError with every tensor that is missing,
 // unexpected, misshapen or of no floating-point type.
 struct WeightMatch {
-  std::vector<WeightFiles::Found> found;
-  std::optional<WeightFiles::Found> tied_head;
-  std::optional<WeightFiles::Found> embedding;
+  std::vector<const StoredTensor*> found;
+  const StoredTensor* tied_head = nullptr;  // null: none
+  const StoredTensor* embedding = nullptr;
 };
-WeightMatch match_weights(const WeightFiles& files, const std::vector<ExpectedTensor>& expected);
+WeightMatch match_weights(const TensorSet& weights, const std::vector<ExpectedTensor>& expected);
 
 }  // namespace muster::checkpoint

@@ -87,7 +87,7 @@ void Rank::load_or_initialize() {
 
 // Of each parameter what this rank owns.
 void Rank::load() {
-  checkpoint::load_weights(job_.weights, table_, [&](const spec::ParameterRow& row) {
+  weights_id_ = checkpoint::load_weights(job_.weights, table_, [&](const spec::ParameterRow& row) {
     const spec::Piece piece = owned_piece(row);
     return checkpoint::Destination(parameters_->value_piece(row).narrow(0, 0, piece.elements()), piece);
   });

@@ -48,6 +48,8 @@ class Rank {
   const Optimizer& optimizer() const { return *optimizer_; }
   Optimizer& optimizer() { return *optimizer_; }
   comm::Groups& groups() { return groups_; }
+  // What model.weights was read from, with the id of a checkpoint; empty: values were initialised.
+  const std::string& weights_id() const { return weights_id_; }
   // Which elements of a parameter this rank owns; they lie in parameters().value_piece(row) from its start,
   // and padding of the parameter behind them.
   spec::Piece owned_piece(const spec::ParameterRow& row) const;
@@ -87,6 +89,7 @@ class Rank {
   comm::Groups groups_;
   nn::Executor run_;
   spec::ParameterTable table_;
+  std::string weights_id_;
   std::unique_ptr<nn::ParameterStore> parameters_;
   std::unique_ptr<nn::Transformer> model_;
   std::unique_ptr<Optimizer> optimizer_;

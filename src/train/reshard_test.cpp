@@ -9,7 +9,9 @@
 #include <mutex>
 
 #include "base/error.h"
+#include "checkpoint/convert.h"
 #include "checkpoint/set/save.h"
+#include "checkpoint/weight_files.h"
 #include "comm/testing.h"
 #include "spec/mesh/local_shape.h"
 #include "train/state.h"
@@ -101,14 +103,18 @@ class Member {
     });
     return all;
   }
-  // The tensors of which this rank does not own what the wholes say.
+  // The tensors, of those given whole, of which this rank does not own what the wholes say.
   std::vector<std::string> other_than(const std::map<std::string, at::Tensor>& wholes) {
     std::vector<std::string> names;
     for_each([&](const std::string& name, const spec::ParameterRow& row, const at::Tensor& own) {
-      if (!at::equal(own, owned_of(row, wholes.at(name)))) names.push_back(name);
+      const auto whole = wholes.find(name);
+      if (whole != wholes.end() && !at::equal(own, owned_of(row, whole->second))) names.push_back(name);
     });
     return names;
   }
+  // No rank ends while another still connects. Collective.
+  void meet() { assembly_.maximum(0); }
+  int64_t updates() const { return rank_.optimizer().updates(); }
 
   // The samples that this rank's step reads: its own ids where they stand in the sample.
   void read(int64_t number, std::map<int64_t, std::vector<int32_t>>& reads) {
@@ -166,8 +172,9 @@ class Reshard : public ::testing::TestWithParam<const char*> {
   }
   ~Reshard() override { fs::remove_all(folder_); }
 
-  spec::Job job(const Layout& layout) const {
+  spec::Job job(const Layout& layout, const fs::path& weights = {}) const {
     std::vector<std::string> settings = layout.settings;
+    if (!weights.empty()) settings.push_back("model.weights=" + weights.string());
     for (const char* key : {"parameters", "gradients", "optimizer"})
       settings.push_back(std::string("numerics.") + key + "=float64");
     spec::Job job = spec::parse_job(std::string("[model]\n") + GetParam() + kJob,
@@ -176,9 +183,10 @@ class Reshard : public ::testing::TestWithParam<const char*> {
     return job;
   }
   fs::path root(size_t layout) const { return folder_ / std::to_string(layout); }
+  fs::path checkpoint(size_t layout) const { return root(layout) / "step-00000002.g1"; }
 
-  // Trains, saves, and goes on without a break.
-  Account save(size_t number) const {
+  // Trains, saves, and goes on without a break for so many steps.
+  Account save(size_t number, int64_t steps = kAfter) const {
     const spec::Job job = this->job(kLayouts[number]);
     checkpoint::PosixStorage storage;
     const checkpoint::Claim claim = checkpoint::claim_generation(storage, root(number), std::nullopt, kQuiet);
@@ -190,7 +198,7 @@ class Reshard : public ::testing::TestWithParam<const char*> {
       member.save(root(number), claim);
       auto tensors = member.tensors();
       if (world.rank == 0) account.tensors = std::move(tensors);
-      go_on(member, world.rank, kAfter, account, mutex);
+      go_on(member, world.rank, steps, account, mutex);
     });
     return account;
   }
@@ -207,6 +215,26 @@ class Reshard : public ::testing::TestWithParam<const char*> {
       account.losses.push_back(result.loss);
       account.gradient_norms.push_back(result.grad_norm);
     }
+  }
+
+  // A layout's checkpoint as a Hugging Face folder.
+  fs::path exported(size_t number) const {
+    const fs::path folder = folder_ / fmt::format("exported-{}", number);
+    checkpoint::convert_weights(checkpoint(number), folder, checkpoint::read_model(checkpoint(number)),
+                                {.save = {.max_shard_bytes = 8000}});
+    return folder;
+  }
+  // What every rank of a layout owns that starts from `weights` is what the wholes say.
+  void expect_starts_from(size_t layout, const fs::path& weights, const Account& saved) const {
+    const spec::Job job = this->job(kLayouts[layout], weights);
+    std::map<std::string, at::Tensor> parameters = saved.tensors;
+    std::erase_if(parameters, [](const auto& entry) { return !entry.first.starts_with("parameters/"); });
+    comm::as_ranks(kLayouts[layout].procs, [&](const comm::World& world) {
+      Member member(job, world);
+      EXPECT_THAT(member.other_than(parameters), ::testing::IsEmpty()) << "rank " << world.rank;
+      EXPECT_EQ(member.updates(), 0);
+      member.meet();
+    });
   }
 
   fs::path folder_;
@@ -263,6 +291,29 @@ TEST_P(Reshard, S39_EveryLayoutLoadsWhatEveryOtherSaved) {
       expect_same_samples(saved[from], resumed[from]);
       expect_near(saved[from], resumed[from], steps_after(from, to));
     }
+  }
+}
+
+// CASES B024 and issue 7's export and import: the parameters of any layout's checkpoint are the start of a
+// new training under any other, and a Hugging Face folder of the same bits, which every layout reads as well.
+// Each layout in CI from the one before it and from its own.
+TEST_P(Reshard, WeightsGoFromEveryLayoutToEveryOther) {
+  for (size_t from = 0; from < kLayouts.size(); ++from) {
+    SCOPED_TRACE(fmt::format("layout {}", from));
+    const Account saved = save(from, 0);
+    const fs::path published = exported(from);
+    const checkpoint::WeightFiles files(published);
+    EXPECT_GT(files.files().size(), 2u) << "shards";
+    for (const checkpoint::StoredTensor& tensor : files.tensors()) {
+      const at::Tensor& whole = saved.tensors.at("parameters/" + tensor.name);
+      const at::Tensor back = at::empty_like(whole);
+      files.read(tensor, back);
+      EXPECT_TRUE(at::equal(back, whole)) << tensor.name;
+    }
+    const size_t next = (from + 1) % kLayouts.size();
+    for (size_t to = 0; to < kLayouts.size(); ++to)
+      if (to == next || std::getenv("MUSTER_SOAK")) expect_starts_from(to, checkpoint(from), saved);
+    expect_starts_from(from, published, saved);
   }
 }
 

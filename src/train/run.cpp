@@ -84,6 +84,8 @@ telemetry::RunSummary run(const spec::Job& job, const comm::World& world, const 
                                 ? at::Device(at::kCUDA, static_cast<int8_t>(world.local_rank))
                                 : at::Device(at::kCPU);
   Rank rank(job, mesh, world.rank, std::move(groups), device, clock);
+  if (world.rank == 0 && !rank.weights_id().empty())
+    log.info("starts from the weights of {}", rank.weights_id());
   loop.observe = [&](const char* phase, int64_t step, int64_t micro_batch) {
     watch.at(phase_of(phase), step, micro_batch);
   };

@@ -3,8 +3,7 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "checkpoint/deliver.h"
-#include "checkpoint/set/shard.h"
+#include "checkpoint/set/set_reader.h"
 #include "checkpoint/tensor_io.h"
 
 namespace muster::checkpoint {
@@ -13,14 +12,6 @@ namespace {
 [[noreturn]] void mismatch(const std::string& what) {
   throw WorldError(WorldError::Kind::mismatch, what);
 }
-
-// A piece of a file, and memory that it has elements for.
-struct Delivery {
-  const ManifestPiece* source;
-  DType dtype;
-  Destination to;
-  int64_t end() const { return source->offset + source->piece.elements() * bytes_of(dtype); }
-};
 
 void check_alike(const StateTensor& tensor, const ManifestTensor& saved) {
   const std::string dtype(to_string(to_dtype(tensor.local.scalar_type())));
@@ -43,50 +34,17 @@ void check_names(const Manifest& manifest, const State& state) {
   }
 }
 
-// What each file of the checkpoint gives this rank, in the order of the file.
-std::vector<std::vector<Delivery>> deliveries(const Manifest& manifest, const State& state) {
+// What of the checkpoint this rank holds.
+std::vector<SetReader::Order> orders_of(const Manifest& manifest, const State& state) {
   std::map<std::string_view, const ManifestTensor*> by_name;
   for (const ManifestTensor& tensor : manifest.tensors) by_name[tensor.name] = &tensor;
-  std::vector<std::vector<Delivery>> by_file(manifest.files.size());
+  std::vector<SetReader::Order> orders;
   for (const StateTensor& tensor : state.tensors) {
     const ManifestTensor& saved = *by_name.at(tensor.name);
     check_alike(tensor, saved);
-    for (const ManifestPiece& source : saved.pieces)
-      if (share(source.piece, tensor.piece))
-        by_file[static_cast<size_t>(source.file)].push_back(
-            {&source, saved.dtype, {tensor.local, tensor.piece}});
+    orders.push_back({&saved, {tensor.local, tensor.piece}});
   }
-  for (auto& file : by_file)
-    std::ranges::sort(file, {}, [](const Delivery& delivery) { return delivery.source->offset; });
-  return by_file;
-}
-
-// Delivers what of a piece lies in the bytes [first, last) of its file; `chunk` gives those bytes, and is
-// asked for nothing that nobody here holds.
-template <class Chunk>
-void deliver_part(const Delivery& delivery, int64_t first, int64_t last, const Chunk& chunk) {
-  const int64_t width = bytes_of(delivery.dtype), offset = delivery.source->offset;
-  const int64_t from = std::max(first, offset), to = std::min(last, delivery.end());
-  const spec::Piece part = delivery.source->piece.narrow((from - offset) / width, (to - offset) / width);
-  if (!share(part, delivery.to.piece)) return;
-  const std::string_view bytes = chunk();
-  deliver(part, delivery.dtype,
-          bytes.substr(static_cast<size_t>(from - first), static_cast<size_t>(to - from)), delivery.to);
-}
-
-// One file, chunk by chunk. The pieces are sorted and do not overlap, so that those which end before a chunk
-// are passed over once.
-void load_file(const fs::path& path, const ManifestFile& file, int64_t chunk_bytes,
-               const std::vector<Delivery>& pieces) {
-  if (pieces.empty()) return;
-  ShardReader reader(path, file, chunk_bytes);
-  size_t passed = 0;
-  for (int64_t index = 0; index < reader.chunks(); ++index) {
-    const int64_t first = index * chunk_bytes, last = std::min(file.bytes, first + chunk_bytes);
-    while (passed < pieces.size() && pieces[passed].end() <= first) ++passed;
-    for (size_t at = passed; at < pieces.size() && pieces[at].source->offset < last; ++at)
-      deliver_part(pieces[at], first, last, [&] { return reader.chunk(index); });
-  }
+  return orders;
 }
 
 // What one rank tells of its try.
@@ -181,9 +139,7 @@ const char* contract_of(const Manifest& manifest, const Expected& expected) {
 
 void load_one(const fs::path& folder, const Manifest& manifest, State& state) {
   check_names(manifest, state);
-  const auto by_file = deliveries(manifest, state);
-  for (size_t file = 0; file < by_file.size(); ++file)
-    load_file(folder / manifest.files[file].name, manifest.files[file], manifest.chunk_bytes, by_file[file]);
+  SetReader(folder, manifest, 1).read(orders_of(manifest, state));
   for (const StateCounter& counter : state.counters) counter.set(manifest.counters.at(counter.name));
 }
 

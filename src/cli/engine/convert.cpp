@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "base/units.h"
 #include "checkpoint/convert.h"
+#include "checkpoint/set/checkpoint_tensors.h"
 #include "cli/engine/verbs.h"
 #include "cli/job_options.h"
 #include "cli/verb.h"
@@ -22,13 +23,14 @@ struct Request {
 };
 
 void add_options(CLI::App& app, Request& request) {
-  app.add_option("SOURCE", request.source,
-                 "a .safetensors file, or a folder with model.safetensors or its index")
+  app.add_option(
+         "SOURCE", request.source,
+         "a .safetensors file, a folder with model.safetensors or its index, or a checkpoint's folder")
       ->required();
   app.add_option("TARGET", request.target, "the new folder")->required();
   app.add_option("--model", request.model,
                  "whose weights these are: a config.json, a preset's name or a JOB.toml (default: the "
-                 "config.json beside them)");
+                 "config.json beside them, or a checkpoint's own job)");
   app.add_option("--dtype", request.dtype, "of what is written")
       ->check(CLI::IsMember({"keep", "float32", "bfloat16", "float16"}))
       ->capture_default_str();
@@ -45,13 +47,16 @@ void add_options(CLI::App& app, Request& request) {
       ->check(CLI::IsMember({"none", "read", "write"}))
       ->capture_default_str();
   app.add_flag("--json", request.json, "one JSON object on stdout");
-  app.footer("Example: muster convert ~/models/Llama-3.2-1B out --dtype float32 --max-shard-size \"2 GB\"");
+  app.footer(
+      "Examples: muster convert ~/models/Llama-3.2-1B out --dtype float32 --max-shard-size \"2 GB\"\n"
+      "          muster convert runs/first/checkpoints/step-00000200.g1 out");
 }
 
 spec::ModelSpec model_of(const Request& request) {
   const fs::path source = request.source, named = request.model;
   const fs::path beside = (fs::is_directory(source) ? source : source.parent_path()) / "config.json";
-  if (named.empty() && fs::exists(beside)) return checkpoint::read_hf_config(beside);
+  const bool knows_its_model = fs::exists(beside) || checkpoint::checkpoint_folder(source);
+  if (named.empty() && knows_its_model) return checkpoint::read_model(source);
   if (named.empty())
     throw UserError({"--model", "", fmt::format("is needed: there is no {}", beside.string()),
                      "name a config.json, a preset or a JOB.toml"});
@@ -114,7 +119,11 @@ void report(const Request& request, const spec::ModelSpec& model, const checkpoi
 }  // namespace
 
 int convert(int argc, char** argv) {
-  CLI::App app("Weights in and out of Hugging Face's format.", "muster convert");
+  CLI::App app(
+      "Weights in and out of Hugging Face's format; of a checkpoint too, whatever layout saved it. One "
+      "tensor "
+      "is in memory at a time.",
+      "muster convert");
   Request request;
   add_options(app, request);
   if (const auto status = parse_command_line(app, argc, argv)) return *status;

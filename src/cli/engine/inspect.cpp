@@ -1,10 +1,12 @@
-// muster inspect RUN_OR_CHECKPOINT: what checkpoints there are, and whether one is whole.
+// muster inspect RUN_OR_CHECKPOINT [OTHER]: what checkpoints there are, whether one is whole, and what two of
+// them have in common.
 #include <cstdio>
 
 #include "base/error.h"
 #include "base/table.h"
 #include "base/units.h"
 #include "checkpoint/set/catalog.h"
+#include "cli/engine/compare_weights.h"
 #include "cli/engine/verbs.h"
 #include "cli/job_options.h"
 #include "cli/verb.h"
@@ -14,12 +16,18 @@ namespace muster::cli {
 namespace {
 
 constexpr const char* kHelp =
-    "Lists the checkpoints of a run, or reads every byte of one and says whether it is whole.\n\n"
+    "Lists the checkpoints of a run; or reads every byte of one and says whether it is whole; or compares "
+    "two "
+    "of them, or one with a Hugging Face folder, tensor by tensor, whatever layouts wrote them.\n\n"
     "  muster inspect runs/first\n"
-    "  muster inspect runs/first/checkpoints/step-00000020.g1 --tensors";
+    "  muster inspect runs/first/checkpoints/step-00000020.g1 --tensors\n"
+    "  muster inspect runs/first/checkpoints/step-00000020.g1 runs/other/checkpoints/step-00000020.g1\n\n"
+    "Status of a comparison: 0 where the states are equal, 1 where they differ or one cannot be read, 2 for "
+    "a "
+    "wrong request.";
 
 struct Options {
-  std::string path;
+  std::string path, other;
   bool tensors = false, json = false;
 };
 
@@ -95,7 +103,17 @@ int check(const fs::path& folder, const Options& options) {
   return reason.empty() ? 0 : 1;
 }
 
+int compare(const Options& options) {
+  const Json comparison = compare_weights(options.path, options.other);
+  if (options.json)
+    print(comparison);
+  else
+    std::printf("%s", comparison_text(comparison).c_str());
+  return comparison.at("equal") ? 0 : 1;
+}
+
 int run(const Options& options) {
+  if (!options.other.empty()) return compare(options);
   const fs::path path =
       fs::path(options.path).has_filename() ? fs::path(options.path) : fs::path(options.path).parent_path();
   if (!fs::is_directory(path))
@@ -110,7 +128,10 @@ int inspect(int argc, char** argv) {
   CLI::App app(kHelp, "muster inspect");
   Options options;
   app.add_option("RUN_OR_CHECKPOINT", options.path, "a run's folder, or one of its checkpoints")->required();
-  app.add_flag("--tensors", options.tensors, "every tensor of a checkpoint, with its shape and pieces");
+  CLI::Option* other = app.add_option("OTHER", options.other,
+                                      "what to compare it with: a checkpoint or a Hugging Face folder");
+  app.add_flag("--tensors", options.tensors, "every tensor of a checkpoint, with its shape and pieces")
+      ->excludes(other);
   app.add_flag("--json", options.json, "one JSON object on stdout");
   if (const auto status = parse_command_line(app, argc, argv)) return *status;
   return guarded("inspect", [&] { return run(options); });

@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "checkpoint/hugging_face.h"
+#include "checkpoint/set/checkpoint_tensors.h"
 #include "cli/engine/verbs.h"
 #include "cli/job_options.h"
 #include "cli/verb.h"
@@ -16,8 +17,10 @@ namespace muster::cli {
 namespace {
 
 constexpr const char* kHelp =
-    "Continues a prompt with the weights of a run, or of a Hugging Face folder.\n\n"
+    "Continues a prompt with the weights of a run, of one of its checkpoints, or of a Hugging Face "
+    "folder.\n\n"
     "  muster sample runs/demo-001 --prompt \"In the beginning\"\n"
+    "  muster sample runs/demo-001/checkpoints/step-00000200.g1 --prompt \"In the beginning\"\n"
     "  muster sample gpt2/ --prompt \"Once\" --tokens 50 --temperature 0";
 
 struct Options {
@@ -32,21 +35,28 @@ struct Source {
   fs::path weights;
   std::string tokenizer;
   int64_t context = 0;
+
+  void complete_from(const spec::Job& job) {
+    if (tokenizer.empty()) tokenizer = job.data.tokenizer;
+    if (context == 0) context = job.data.sequence_length;
+  }
 };
 
 Source find_source(const Options& options) {
   if (!fs::is_directory(options.source))
     throw UserError({"RUN", options.source, "is not a folder",
-                     "name a run's folder, or one with config.json and weights"});
+                     "name a run's folder, a checkpoint's, or one with config.json and weights"});
   const train::RunFolder run{options.source};
   Source source{run.path, options.tokenizer, options.context};
   if (fs::exists(run.job())) {
-    const spec::Job job = spec::load_job(run.job().string());
     source.weights = run.weights();
-    if (source.tokenizer.empty()) source.tokenizer = job.data.tokenizer;
-    if (source.context == 0) source.context = job.data.sequence_length;
+    source.complete_from(spec::load_job(run.job().string()));
     if (!fs::exists(source.weights))
-      throw UserError({"RUN", options.source, "has no weights yet", "wait for the end of the run"});
+      throw UserError({"RUN", options.source, "has no weights yet",
+                       "wait for the end of the run, or name one of its checkpoints"});
+  } else if (const auto folder = checkpoint::checkpoint_folder(run.path)) {
+    const checkpoint::CheckpointTensors set(*folder, checkpoint::CheckpointTensors::Which::weights);
+    source.complete_from(checkpoint::job_of(set.manifest(), folder->string()));
   }
   if (source.tokenizer.empty() && fs::exists(source.weights / "tokenizer.json"))
     source.tokenizer = (source.weights / "tokenizer.json").string();
@@ -68,7 +78,7 @@ struct Loaded {
   nn::Transformer model;
 
   Loaded(const fs::path& weights, int64_t context)
-      : spec(checkpoint::read_hf_config(weights)),
+      : spec(checkpoint::read_model(weights)),
         table(spec),
         parameters(table, mesh, run, 1),
         model(spec, {}, {}, parameters, run,
@@ -118,7 +128,8 @@ int sample_text(const Options& options) {
 int sample(int argc, char** argv) {
   Options options;
   CLI::App app(kHelp, "muster sample");
-  app.add_option("RUN", options.source, "a run's folder, or a folder with config.json and safetensors")
+  app.add_option("RUN", options.source,
+                 "a run's folder, a checkpoint's, or one with config.json and safetensors")
       ->required();
   app.add_option("--prompt", options.prompt, "what to continue")->required();
   app.add_option("--tokens", options.sampling.tokens, "how many to add")->capture_default_str();

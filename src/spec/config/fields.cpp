@@ -105,7 +105,8 @@ constexpr Field kFields[] = {
     {"model", "initializer_range", at<&Job::model, &M::initializer_range>, inside(0, 10), "",
      "Standard deviation of the initial matrices."},
     {"model", "weights", of_job<&Job::weights>, path(), "",
-     "A safetensors file or folder to start from, with Hugging Face names; empty: initialise from the seed."},
+     "What to start from: a safetensors file or folder with Hugging Face names, or a checkpoint of a run, of "
+     "which only the parameters are taken; empty: initialise from the seed."},
 
     {"data", "path", at<&Job::data, &D::path>, path(), "",
      "The training set: a text or JSONL file, a Megatron `.bin`/`.idx` pair, or a flat binary of ids."},

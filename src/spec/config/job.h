@@ -134,6 +134,9 @@ struct Job {
 Job load_job(const std::string& path, const std::vector<std::string>& settings = {});
 Job parse_job(const std::string& toml, const std::string& path,
               const std::vector<std::string>& settings = {});
+// The job of which a checkpoint kept "section.key" -> TOML, its model complete; other keys have their
+// defaults, and rules between keys are not asked. `origin` names the file. Untrusted; throws UserError.
+Job recorded_job(const std::map<std::string, std::string>& values, const std::string& origin);
 
 // Resolves layout sizes of 0 against a world of `world_size` ranks and checks what then can be checked: the
 // product of the axes, batch divisible by data x micro-batch, heads by tensor, and that settings have an

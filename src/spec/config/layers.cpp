@@ -178,6 +178,17 @@ void add_environment(Layers& layers) {
   }
 }
 
+void add_recorded(Layers& layers, const std::string& name, const std::string& toml,
+                  const std::string& origin) {
+  const size_t dot = name.find('.');
+  if (dot == name.npos) return refuse_key(layers, "", name, toml, origin);
+  const std::string section = name.substr(0, dot), key = name.substr(dot + 1);
+  if (const Field* field = find_field(section, key))
+    layers.given[field->name()] = {field, value_of(*field, toml), origin, "/"};
+  else
+    refuse_key(layers, section, key, toml, origin);
+}
+
 void add_settings(Layers& layers, const std::vector<std::string>& settings) {
   for (const std::string& setting : settings) add_setting(layers, setting);
 }

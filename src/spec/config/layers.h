@@ -29,4 +29,8 @@ void add_environment(Layers& layers);
 // folder.
 void add_settings(Layers& layers, const std::vector<std::string>& settings);
 
+// One key's text as `origin` has it, "section.key" and its value as to_toml() wrote it.
+void add_recorded(Layers& layers, const std::string& name, const std::string& toml,
+                  const std::string& origin);
+
 }  // namespace muster::spec

@@ -157,6 +157,17 @@ class Parser {
 
 }  // namespace
 
+Job recorded_job(const std::map<std::string, std::string>& values, const std::string& origin) {
+  Layers layers;
+  for (const auto& [name, toml] : values) add_recorded(layers, name, toml, origin);
+  Job job;
+  for (const auto& [name, given] : layers.given)
+    if (given.field->in) layers.problems.gather([&] { read_value(given, job); });
+  layers.problems.throw_if_any();
+  complete(job.model);
+  return job;
+}
+
 Job parse_job(const std::string& toml, const std::string& path, const std::vector<std::string>& settings) {
   Layers layers;
   add_file(layers, toml, path);

@@ -73,13 +73,13 @@ void sum_rows(at::Tensor out, const at::Tensor& parts) {
 Pending Communicator::State::issue(Call call, const Start& start, std::function<void()> finish) {
   auto pending = std::make_unique<Pending::State>();
   call.sequence = call.point_to_point ? point_to_points++ : collectives++;
-  if (agreement && !call.point_to_point) agreement->confirm(*group, call);
   pending->group = group;
   pending->line = MessageLine(log, *group, call, timed);
+  if (agreement && !call.point_to_point) agreement->confirm(*group, call);
   pending->finish = std::move(finish);
   try {
     if (start) pending->work = start(*backend);
-    if (pending->work) pending->line.watch(*pending->work, call.point_to_point);
+    pending->line.handed_over(pending->work, /*tells=*/!call.point_to_point);
   } catch (const std::exception& error) {
     throw_failure(*group, call, error);
   }

@@ -102,13 +102,13 @@ c10::intrusive_ptr<c10d::Work> gather(c10d::Backend& backend, const at::Tensor& 
 Pending Communicator::State::issue(Call call, const Start& start, std::function<void()> finish) {
   auto pending = std::make_unique<Pending::State>();
   call.sequence = call.point_to_point ? point_to_points++ : collectives++;
-  if (agreement && !call.point_to_point) agreement->confirm(*group, call);
   pending->group = group;
   pending->line = MessageLine(log, *group, call, timed);
+  if (agreement && !call.point_to_point) agreement->confirm(*group, call);
   pending->finish = std::move(finish);
   try {
     if (start) pending->work = start(*backend);
-    if (pending->work) pending->line.watch(*pending->work, call.point_to_point);
+    pending->line.handed_over(pending->work, /*tells=*/!call.point_to_point, group->timeout);
   } catch (const std::exception& error) {
     throw_failure(*group, call, error);
   }

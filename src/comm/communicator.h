@@ -32,7 +32,7 @@ enum class Reduce { sum, maximum, minimum };
 // recording".
 struct MessageLog {
   telemetry::StepRecord* record = nullptr;
-  double waited_seconds = 0;  // that this rank stood still for messages so far, recorded or not
+  double exposed_seconds = 0;  // that this rank stood still for messages so far, recorded or not
 };
 
 // A collective under way. wait() returns when the result may be read, or throws WorldError (peer_lost,

@@ -181,7 +181,7 @@ TEST(Records, are_the_same_with_and_without_peers) {
     for (const telemetry::MessageEvent& message : record.messages) {
       EXPECT_GT(message.issued_seconds, 0);
       EXPECT_GE(message.done_seconds, message.issued_seconds);
-      EXPECT_GE(message.waited_seconds, 0);
+      EXPECT_GE(message.exposed_seconds, 0);
     }
   });
 }

@@ -4,11 +4,13 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "comm/watched.h"
 
 namespace muster::comm {
 
 MessageLine::MessageLine(std::shared_ptr<MessageLog> log, const Group& group, const Call& call, bool timed)
     : log_(std::move(log)), record_(log_->record), timed_(timed) {
+  if (timed_) begun_seconds_ = Clock().seconds();
   if (!record_) return;
   index_ = record_->messages.size();
   telemetry::MessageEvent event;
@@ -17,25 +19,44 @@ MessageLine::MessageLine(std::shared_ptr<MessageLog> log, const Group& group, co
   event.bytes = call.bytes;
   event.group_size = group.size();
   event.sequence = call.sequence;
-  if (timed_) event.issued_seconds = event.done_seconds = Clock().seconds();
+  event.issued_after = event.needed_after = record_->ops.size();
+  if (timed_) event.issued_seconds = event.done_seconds = event.needed_seconds = begun_seconds_;
   record_->messages.push_back(std::move(event));
 }
 
-void MessageLine::watch(c10d::Work& work, bool point_to_point) {
-  if (!record_ || !timed_ || point_to_point) return;
-  const auto future = work.getFuture();
-  if (!future) return;
+void MessageLine::handed_over(c10::intrusive_ptr<c10d::Work>& work, bool tells,
+                              std::chrono::milliseconds timeout) {
+  if (!timed_) return;
+  expose(Clock().seconds() - begun_seconds_);
+  if (!record_ || !work) return;
+  auto future = tells ? work->getFuture() : nullptr;
+  if (!future) {
+    work = watched(std::move(work), timeout);
+    future = work->getFuture();
+  }
   done_at_ = std::make_shared<std::atomic<double>>(0);
   future->addCallback([done_at = done_at_](c10::ivalue::Future&) { *done_at = Clock().seconds(); });
 }
 
-void MessageLine::waited(double seconds) {
-  if (log_ && timed_) log_->waited_seconds += seconds;
+void MessageLine::needed() {
   telemetry::MessageEvent* message = event();
-  if (!message || !timed_) return;
+  if (!message) return;
+  message->needed_after = record_->ops.size();
+  if (timed_) message->needed_seconds = Clock().seconds();
+}
+
+void MessageLine::waited(double seconds) {
+  if (!log_ || !timed_) return;
+  expose(seconds);
+  telemetry::MessageEvent* message = event();
+  if (!message) return;
   const double done_at = done_at_ ? done_at_->load() : 0;
   message->done_seconds = done_at > 0 ? done_at : Clock().seconds();
-  message->waited_seconds = seconds;
+}
+
+void MessageLine::expose(double seconds) {
+  log_->exposed_seconds += seconds;
+  if (telemetry::MessageEvent* message = event()) message->exposed_seconds += seconds;
 }
 
 // The recording may have ended before the wait.
@@ -53,27 +74,30 @@ Pending& Pending::operator=(Pending&&) noexcept = default;
 void Pending::wait() {
   if (!state_ || state_->waited) return;
   state_->waited = true;
+  state_->line.needed();
   const double begin = Clock().seconds();
-  if (state_->work) {
-    bool finished = false;
-    try {
-      // Those of the backend have the group's timeout already, but for sends and receives.
-      finished =
-          state_->call.point_to_point ? state_->work->wait(state_->group->timeout) : state_->work->wait();
-    } catch (const std::exception& error) {
-      throw_failure(*state_->group, state_->call, error);
-    }
-    if (!finished) throw_aborted(*state_->group, state_->call);
-  }
-  state_->line.waited(Clock().seconds() - begin);
+  state_->wait_for_work();
   try {
     if (state_->finish) state_->finish();
   } catch (const std::exception& error) {
     throw_failure(*state_->group, state_->call, error);
   }
+  state_->line.waited(Clock().seconds() - begin);
   state_->finish = nullptr;
   state_->work.reset();
   state_->lent.clear();
+}
+
+void Pending::State::wait_for_work() {
+  if (!work) return;
+  bool finished = false;
+  try {
+    // Those of the backend have the group's timeout already, but for sends and receives.
+    finished = call.point_to_point ? work->wait(group->timeout) : work->wait();
+  } catch (const std::exception& error) {
+    throw_failure(*group, call, error);
+  }
+  if (!finished) throw_aborted(*group, call);
 }
 
 void Pending::keep(at::Tensor borrowed) {

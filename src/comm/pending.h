@@ -15,17 +15,22 @@ class MessageLine {
   MessageLine() = default;
   // Appends the message to the record, if one is being written.
   MessageLine(std::shared_ptr<MessageLog> log, const Group& group, const Call& call, bool timed);
-  // Notes when `work` ends, on whichever thread ends it.
-  void watch(c10d::Work& work, bool point_to_point);
+  // Notes how long handing it over took since it was appended, and from now on when `work` ends, on whichever
+  // thread ends it. A work that does not tell gives way to one that does.
+  void handed_over(c10::intrusive_ptr<c10d::Work>& work, bool tells, std::chrono::milliseconds timeout);
+  // The result is asked for; and, `seconds` later, there.
+  void needed();
   void waited(double seconds);
 
  private:
   telemetry::MessageEvent* event() const;
+  void expose(double seconds);
 
   std::shared_ptr<MessageLog> log_;
   telemetry::StepRecord* record_ = nullptr;
   size_t index_ = 0;
   bool timed_ = false;
+  double begun_seconds_ = 0;
   std::shared_ptr<std::atomic<double>> done_at_;
 };
 
@@ -37,6 +42,7 @@ struct Pending::State {
   MessageLine line;
   bool waited = false;
   std::vector<at::Tensor> lent;
+  void wait_for_work();
   // Never waited for: an error is under way, and the backend may still be writing.
   ~State();
 };

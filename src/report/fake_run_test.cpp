@@ -88,7 +88,8 @@ class Player {
   void reduce(int64_t bytes) {
     const double took = static_cast<double>(bytes) / 1.5e9 + 1e-4;
     const double issued = std::max(now_, link_free_ - took / 2);
-    record_.messages.push_back({"data", "all_reduce", bytes, 2, record_.messages.size(), timed_ ? issued : 0,
+    record_.messages.push_back({"data", "all_reduce", bytes, 2, record_.messages.size(), record_.ops.size(),
+                                record_.ops.size(), timed_ ? issued : 0, timed_ ? issued + took : 0,
                                 timed_ ? issued + took : 0, 0});
     change(bytes, Category::communication);
     change(-bytes, Category::communication);
@@ -97,7 +98,8 @@ class Player {
 
   void update(int layers) {
     if (timed_ && link_free_ > now_) {
-      record_.messages.back().waited_seconds = link_free_ - now_;
+      record_.messages.back().needed_seconds = now_;
+      record_.messages.back().exposed_seconds = link_free_ - now_;
       record_.spans.push_back({"wait for gradients", "host", now_, link_free_ - now_});
       now_ = link_free_;
     }

@@ -6,6 +6,7 @@
 #include "base/units.h"
 #include "report/html.h"
 #include "report/sections.h"
+#include "telemetry/exposure.h"
 
 namespace muster::report {
 namespace {
@@ -26,7 +27,7 @@ std::optional<double> bus_factor(const std::string& op, int64_t group_size) {
 struct Row {
   std::optional<MessageTotal> rehearsed, measured;
   std::optional<double> bus_bytes;
-  double seconds = 0, waited_seconds = 0;
+  std::optional<telemetry::Exposure> exposure;
 };
 using Rows = std::vector<std::pair<std::pair<std::string, std::string>, Row>>;
 
@@ -47,8 +48,6 @@ void add_wire(Rows& rows, const StepRecord& record) {
     Row& row = row_of(rows, message.axis, message.op);
     if (const auto factor = bus_factor(message.op, message.group_size))
       row.bus_bytes = row.bus_bytes.value_or(0) + *factor * static_cast<double>(message.bytes);
-    row.seconds += message.done_seconds - message.issued_seconds;
-    row.waited_seconds += message.waited_seconds;
   }
 }
 
@@ -59,6 +58,9 @@ Rows rows_of(const RunFiles& run) {
     row_of(rows, total.axis, total.op).rehearsed = total;
   for (const MessageTotal& total : totals(run.measured, summary ? &summary->measured_messages : nullptr))
     row_of(rows, total.axis, total.op).measured = total;
+  if (run.measured)
+    for (telemetry::Exposure& exposure : telemetry::exposures(*run.measured))
+      row_of(rows, exposure.axis, exposure.op).exposure = std::move(exposure);
   if (run.measured || run.rehearsed) add_wire(rows, run.measured ? *run.measured : *run.rehearsed);
   return rows;
 }
@@ -73,8 +75,7 @@ std::string verdict_cell(const Row& row) {
                                          : "<span class=\"differs\">differs</span>";
 }
 
-std::vector<std::string> cells_of(const std::string& axis, const std::string& op, const Row& row,
-                                  bool timed) {
+std::vector<std::string> cells_of(const std::string& axis, const std::string& op, const Row& row) {
   return {escape(axis),
           escape(op),
           count_cell(row.rehearsed, &MessageTotal::count),
@@ -82,9 +83,30 @@ std::vector<std::string> cells_of(const std::string& axis, const std::string& op
           count_cell(row.rehearsed, &MessageTotal::bytes),
           count_cell(row.measured, &MessageTotal::bytes),
           verdict_cell(row),
-          row.bus_bytes ? format_exact(std::llround(*row.bus_bytes)) : "–",
-          timed ? format_seconds(row.seconds) : "–",
-          timed ? format_seconds(row.waited_seconds) : "–"};
+          row.bus_bytes ? format_exact(std::llround(*row.bus_bytes)) : "–"};
+}
+
+std::string why_cell(const telemetry::Exposure& exposure) {
+  std::string text;
+  for (const telemetry::ExposedPart& part : exposure.parts)
+    text += fmt::format("{}{} ({} of {}): {}; most before {}", text.empty() ? "" : "<br>",
+                        format_seconds(part.seconds), part.count, exposure.count, escape(part.why),
+                        escape(part.where));
+  return text.empty() ? "all hidden" : text;
+}
+
+std::string exposure_table(const Rows& rows) {
+  std::vector<std::vector<std::string>> cells;
+  for (const auto& [key, row] : rows)
+    if (row.exposure)
+      cells.push_back({escape(key.first), escape(key.second), why_cell(*row.exposure),
+                       format_exact(row.exposure->count), format_seconds(row.exposure->link_seconds),
+                       format_seconds(row.exposure->exposed_seconds),
+                       percent(row.exposure->exposed_share())});
+  if (cells.empty()) return "";
+  return "<h3>What the computation did not hide</h3>" +
+         html_table({"axis", "operation", "why it was exposed", "count", "on the link", "exposed", "share"},
+                    cells, 3);
 }
 
 }  // namespace
@@ -93,7 +115,7 @@ std::string messages_section(const RunFiles& run) {
   const std::string lead =
       "Rank 0, one step. Bytes are the payload (the larger tensor of the operation); wire is what each link "
       "must carry "
-      "at least; exposed is how long the computation stood still.";
+      "at least; on the link is from issue to arrival, exposed how long the computation stood still.";
   const Rows rows = rows_of(run);
   if (rows.empty()) {
     const bool known = run.measured || run.rehearsed || run.summary;
@@ -102,12 +124,12 @@ std::string messages_section(const RunFiles& run) {
                                  : run.problems.at("trace/record.measured.json")));
   }
   std::vector<std::vector<std::string>> cells;
-  for (const auto& [key, row] : rows)
-    cells.push_back(cells_of(key.first, key.second, row, run.measured.has_value()));
+  for (const auto& [key, row] : rows) cells.push_back(cells_of(key.first, key.second, row));
   return section("messages", "Messages", lead,
                  html_table({"axis", "operation", "count, rehearsed", "measured", "bytes, rehearsed",
-                             "measured", "", "wire bytes", "in flight", "exposed"},
-                            cells, 2));
+                             "measured", "", "wire bytes"},
+                            cells, 2) +
+                     exposure_table(rows));
 }
 
 }  // namespace muster::report

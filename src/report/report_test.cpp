@@ -44,6 +44,12 @@ TEST_F(RunPage, ShowsEveryPart) {
   EXPECT_LT(page.size(), 1000000u);
 }
 
+TEST_F(RunPage, SaysWhyMessagesWereExposed) {
+  const std::string page = run_page(folder_);
+  EXPECT_THAT(page, HasSubstr("What the computation did not hide"));
+  EXPECT_THAT(page, HasSubstr("nothing was left to compute; most before "));
+}
+
 TEST_F(RunPage, FetchesNothing) {
   const std::string page = run_page(folder_);
   EXPECT_THAT(page, HasSubstr("default-src 'none'"));

@@ -44,7 +44,7 @@ std::vector<Lane> lanes_of(const StepRecord& record) {
     lane_named(lanes, message.axis + " axis")
         .bars.push_back({message.issued_seconds, message.done_seconds, message.op, "message",
                          fmt::format("{} bytes among {}\nexposed {}", format_exact(message.bytes),
-                                     message.group_size, format_seconds(message.waited_seconds))});
+                                     message.group_size, format_seconds(message.exposed_seconds))});
   return lanes;
 }
 

@@ -33,6 +33,24 @@ void for_each_field(Self& self, Visit&& visit) {
   visit("bytes", self.bytes);
 }
 
+template <Is<ExposedPart> Self, class Visit>
+void for_each_field(Self& self, Visit&& visit) {
+  visit("why", self.why);
+  visit("count", self.count);
+  visit("seconds", self.seconds);
+  visit("where", self.where);
+}
+
+template <Is<Exposure> Self, class Visit>
+void for_each_field(Self& self, Visit&& visit) {
+  visit("axis", self.axis);
+  visit("op", self.op);
+  visit("count", self.count);
+  visit("link_seconds", self.link_seconds);
+  visit("exposed_seconds", self.exposed_seconds);
+  visit("parts", self.parts);
+}
+
 template <Is<ProcessFigures> Self, class Visit>
 void for_each_field(Self& self, Visit&& visit) {
   visit("rss_after_libraries_bytes", self.rss_after_libraries_bytes);
@@ -83,6 +101,7 @@ void for_each_field(Self& self, Visit&& visit) {
   visit("measured_memory", self.measured_memory);
   visit("rehearsed_messages", self.rehearsed_messages);
   visit("measured_messages", self.measured_messages);
+  visit("exposures", self.exposures);
 }
 
 namespace {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "base/json.h"
-#include "telemetry/step_record.h"
+#include "telemetry/exposure.h"
 
 namespace muster::telemetry {
 
@@ -77,6 +77,7 @@ struct RunSummary {
   ProcessFigures process;
   double start_to_first_step_seconds = 0;  // from the start of the first process of the run
   std::vector<MessageTotal> rehearsed_messages, measured_messages;  // of one step of rank 0
+  std::vector<Exposure> exposures;                                  // of that step, measured
 };
 
 Json to_json(const RunSummary& summary);

@@ -30,6 +30,7 @@ RunSummary small_summary() {
   summary.lost_seconds.evaluation = 12.5;
   summary.rehearsed_memory = MemoryFigures{1, 2, 3, 4, 5, 1000, "layer 3", 50};
   summary.rehearsed_messages = {{"data", "all_reduce", 3, 400}};
+  summary.exposures = {{"data", "all_reduce", 3, 0.5, 0.25, {{"needed at once", 1, 0.25, "layer 3"}}}};
   return summary;
 }
 
@@ -41,6 +42,7 @@ TEST(RunSummary, RoundTrip) {
   EXPECT_FALSE(back.measured_memory);
   EXPECT_EQ(back.rehearsed_messages, small_summary().rehearsed_messages);
   EXPECT_EQ(back.lost_seconds.evaluation, 12.5);
+  EXPECT_EQ(back.exposures.at(0).parts.at(0).where, "layer 3");
   EXPECT_EQ(back.model["hidden_size"], 512);
 }
 

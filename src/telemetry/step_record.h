@@ -45,8 +45,12 @@ struct MessageEvent {
   int64_t bytes = 0;  // payload: the tensor's bytes on this rank
   int64_t group_size = 1;
   uint64_t sequence = 0;  // per group
-  // waited: how long the compute thread stood still for it (exposed communication).
-  double issued_seconds = 0, done_seconds = 0, waited_seconds = 0;
+  // Where it stands among the operators: how many had ended when it was issued, and when its result was asked
+  // for. What lies between is the work beside which it travels.
+  size_t issued_after = 0, needed_after = 0;
+  // Times; 0 in a rehearsal. done: all of it had arrived, asked for or not. exposed: how long the compute
+  // thread stood still for it: handing it over, waiting for it, and adding up what arrived.
+  double issued_seconds = 0, done_seconds = 0, needed_seconds = 0, exposed_seconds = 0;
 };
 
 // One change of live memory: bytes > 0 allocated, < 0 freed.

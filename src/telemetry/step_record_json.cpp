@@ -1,12 +1,13 @@
 // The file form of a step record:
-//   {"format": "muster step record", "version": 1,
+//   {"format": "muster step record", "version": 2,
 //    "columns": {"ops": [...], "messages": [...], "memory": [...], "spans": [...]},
 //    "names": ["matmul", ...],                      a name in a row is an index into this list
 //    "live_at_start": {"parameters": bytes, ...},
 //    "ops": [[name, where, phase, flops, bytes, start_seconds, seconds, memory_after], ...],
-//    "messages": [[axis, op, bytes, group_size, sequence, issued_seconds, done_seconds, waited_seconds],
-//    ...], "memory": [[bytes, category], ...],            category by its number "spans": [[name, track,
-//    start_seconds, seconds], ...]}
+//    "messages": [[axis, op, bytes, group_size, sequence, issued_after, needed_after, issued_seconds,
+//                  done_seconds, needed_seconds, exposed_seconds], ...],
+//    "memory": [[bytes, category], ...],            category by its number
+//    "spans": [[name, track, start_seconds, seconds], ...]}
 #include <cmath>
 #include <map>
 
@@ -17,7 +18,7 @@ namespace muster::telemetry {
 namespace {
 
 constexpr const char* kFormat = "muster step record";
-constexpr int kVersion = 1;
+constexpr int kVersion = 2;
 
 // Numbers names as they come.
 class NameList {
@@ -35,12 +36,12 @@ class NameList {
 };
 
 Json columns() {
-  return {
-      {"ops", {"name", "where", "phase", "flops", "bytes", "start_seconds", "seconds", "memory_after"}},
-      {"messages",
-       {"axis", "op", "bytes", "group_size", "sequence", "issued_seconds", "done_seconds", "waited_seconds"}},
-      {"memory", {"bytes", "category"}},
-      {"spans", {"name", "track", "start_seconds", "seconds"}}};
+  return {{"ops", {"name", "where", "phase", "flops", "bytes", "start_seconds", "seconds", "memory_after"}},
+          {"messages",
+           {"axis", "op", "bytes", "group_size", "sequence", "issued_after", "needed_after", "issued_seconds",
+            "done_seconds", "needed_seconds", "exposed_seconds"}},
+          {"memory", {"bytes", "category"}},
+          {"spans", {"name", "track", "start_seconds", "seconds"}}};
 }
 
 // One row of a list, read cell by cell.
@@ -141,9 +142,10 @@ Json to_json(const StepRecord& record) {
     ops.push_back(Json::array({name(op.name), name(op.where), name(op.phase), op.flops, op.bytes,
                                op.start_seconds, op.seconds, op.memory_after}));
   for (const MessageEvent& message : record.messages)
-    messages.push_back(Json::array({name(message.axis), name(message.op), message.bytes, message.group_size,
-                                    message.sequence, message.issued_seconds, message.done_seconds,
-                                    message.waited_seconds}));
+    messages.push_back(
+        Json::array({name(message.axis), name(message.op), message.bytes, message.group_size,
+                     message.sequence, message.issued_after, message.needed_after, message.issued_seconds,
+                     message.done_seconds, message.needed_seconds, message.exposed_seconds}));
   for (const MemoryEvent& event : record.memory)
     memory.push_back(Json::array({event.bytes, static_cast<int>(event.category)}));
   for (const Span& span : record.spans)
@@ -176,8 +178,10 @@ StepRecord step_record_from_json(const Json& json, const std::string& source) {
     message.axis = row.name(), message.op = row.name();
     message.bytes = row.integer(), message.group_size = row.count();
     message.sequence = static_cast<uint64_t>(row.count());
+    message.issued_after = static_cast<size_t>(row.count());
+    message.needed_after = static_cast<size_t>(row.count());
     message.issued_seconds = row.number(), message.done_seconds = row.number();
-    message.waited_seconds = row.number();
+    message.needed_seconds = row.number(), message.exposed_seconds = row.number();
     record.messages.push_back(std::move(message));
   });
   for_rows(json, "memory", source, [&](Row row) {

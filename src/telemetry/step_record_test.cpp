@@ -17,9 +17,9 @@ StepRecord small_record() {
   record.ops = {{"matmul", "layer 0", "forward", 1000, 64, 0.5, 0.25, 3},
                 {"rms_norm", "layer 1", "forward", 10, 32, 0.75, 0.25, 6},
                 {"matmul", "layer 1", "backward", 2000, 64, 1.0, 0.5, 7}};
-  record.messages = {{"data", "all_reduce", 400, 2, 0, 1.0, 1.5, 0.1},
-                     {"data", "all_gather", 80, 2, 1, 1.5, 1.6, 0},
-                     {"data", "all_reduce", 4, 2, 2, 1.6, 1.7, 0}};
+  record.messages = {{"data", "all_reduce", 400, 2, 0, 2, 3, 1.0, 1.5, 1.4, 0.1},
+                     {"data", "all_gather", 80, 2, 1, 3, 3, 1.5, 1.6, 1.6, 0},
+                     {"data", "all_reduce", 4, 2, 2, 3, 3, 1.6, 1.7, 1.7, 0}};
   record.spans = {{"forward", "host", 0.5, 0.5}};
   return record;
 }
@@ -69,7 +69,7 @@ TEST(StepRecord, JsonRoundTrip) {
   EXPECT_EQ(to_json(back).dump(), text);
   EXPECT_EQ(back.ops.at(1).where, "layer 1");
   EXPECT_EQ(back.ops.at(2).memory_after, 7u);
-  EXPECT_EQ(back.messages.at(0).waited_seconds, 0.1);
+  EXPECT_EQ(back.messages.at(0).exposed_seconds, 0.1);
   EXPECT_EQ(back.memory.at(1).category, Category::scratch);
   EXPECT_EQ(back.live_at_start[0], 100);
 }
@@ -88,7 +88,7 @@ TEST(StepRecord, JsonFromOutsideIsChecked) {
     EXPECT_THROW(step_record_from_json(json, "record"), WorldError) << what;
   };
   refuse("format", [](Json& json) { json["format"] = "other"; });
-  refuse("version", [](Json& json) { json["version"] = 2; });
+  refuse("version", [](Json& json) { json["version"] = 1; });
   refuse("no list", [](Json& json) { json.erase("memory"); });
   refuse("short row", [](Json& json) { json["memory"][0].erase(1); });
   refuse("unknown category", [](Json& json) { json["memory"][0][1] = kCategoryCount; });

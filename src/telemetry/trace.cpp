@@ -36,6 +36,7 @@ class RankTrace {
     write_ops();
     write_spans();
     write_messages();
+    write_exposed();
     write_memory();
   }
 
@@ -95,8 +96,8 @@ class RankTrace {
 
   void write_message(const MessageEvent& message, int64_t tid) {
     slice(tid, message.op, message.issued_seconds, message.done_seconds - message.issued_seconds,
-          fmt::format("\"bytes\":{},\"group_size\":{},\"sequence\":{},\"waited_us\":{:.3f}", message.bytes,
-                      message.group_size, message.sequence, message.waited_seconds * 1e6));
+          fmt::format("\"bytes\":{},\"group_size\":{},\"sequence\":{},\"exposed_us\":{:.3f}", message.bytes,
+                      message.group_size, message.sequence, message.exposed_seconds * 1e6));
     if (record_.ops.empty()) return;
     const uint64_t flow = next_flow_++;
     const double end = std::max(message.issued_seconds, message.done_seconds - 1e-9);
@@ -105,6 +106,13 @@ class RankTrace {
     add("\"tid\":{},\"ph\":\"f\",\"bp\":\"e\",\"id\":\"{}.{}\",\"cat\":\"message\",\"name\":\"message\","
         "\"ts\":{:.3f}",
         tid, rank_, flow, microseconds(end));
+  }
+
+  void write_exposed() {
+    for (const MessageEvent& message : record_.messages)
+      if (message.exposed_seconds > 0)
+        slice(thread("exposed"), fmt::format("wait for {}, {} axis", message.op, message.axis),
+              message.needed_seconds, message.exposed_seconds, fmt::format("\"bytes\":{}", message.bytes));
   }
 
   // Live bytes at the end of each operator, the finest time that the record knows.

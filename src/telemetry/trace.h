@@ -10,8 +10,9 @@
 namespace muster::telemetry {
 
 // One process per rank, one thread per track: operators, each track of spans, each axis (several threads
-// where its messages overlap); memory by category as counters; flows from a message's issue to its end. The
-// records share one clock; the earliest event is at 0.
+// where its messages overlap); memory by category as counters; flows from a message's issue to its end; in a
+// track of its own ("exposed") when the rank stood still for which message. The records share one clock; the
+// earliest event is at 0.
 std::string chrome_trace(const std::vector<const StepRecord*>& ranks);
 
 // Which of several rows each interval is drawn in, so that none overlaps another in its row: the first row

@@ -14,8 +14,8 @@ StepRecord timed_record() {
   record.memory = {{32, Category::activations}, {16, Category::activations}, {-48, Category::activations}};
   record.ops = {{"matmul", "layer 0", "forward", 1000, 64, 100.0, 0.5, 1},
                 {"matmul \"quoted\"", "layer 0", "backward", 2000, 64, 100.5, 1.0, 3}};
-  record.messages = {{"data", "all_reduce", 400, 2, 0, 100.6, 101.2, 0},
-                     {"data", "all_reduce", 80, 2, 1, 100.8, 101.4, 0.1}};
+  record.messages = {{"data", "all_reduce", 400, 2, 0, 1, 2, 100.6, 101.2, 101.5, 0},
+                     {"data", "all_reduce", 80, 2, 1, 1, 2, 100.8, 101.6, 101.5, 0.1}};
   record.spans = {{"forward", "host", 100.0, 0.5}};
   return record;
 }
@@ -31,7 +31,7 @@ TEST(Trace, IsJsonWithOneProcessARankAndTimesFromZero) {
   const StepRecord record = timed_record();
   const Json trace = parse_json(chrome_trace({&record, &record}), "trace");
   const auto slices = events_with(trace, "X");
-  ASSERT_EQ(slices.size(), 10u);
+  ASSERT_EQ(slices.size(), 12u);
   EXPECT_EQ(slices[0]["name"], "matmul");
   EXPECT_EQ(slices[0]["ts"], 0.0);
   EXPECT_EQ(slices[0]["dur"], 0.5e6);
@@ -49,6 +49,17 @@ TEST(Trace, OverlappingMessagesStandInThreadsOfTheirOwn) {
   for (const Json& slice : events_with(trace, "X"))
     if (slice["name"] == "all_reduce") where.push_back(threads.at(slice["tid"]));
   EXPECT_EQ(where, (std::vector<std::string>{"data axis", "data axis (2)"}));
+}
+
+TEST(Trace, WhatIsExposedStandsInATrackOfItsOwn) {
+  const StepRecord record = timed_record();
+  const Json trace = parse_json(chrome_trace({&record}), "trace");
+  std::vector<Json> exposed;
+  for (const Json& slice : events_with(trace, "X"))
+    if (slice["name"] == "wait for all_reduce, data axis") exposed.push_back(slice);
+  ASSERT_EQ(exposed.size(), 1u) << "the other one was hidden";
+  EXPECT_NEAR(exposed[0]["ts"].get<double>(), 1.5e6, 1);
+  EXPECT_NEAR(exposed[0]["dur"].get<double>(), 0.1e6, 1);
 }
 
 TEST(Trace, AFlowEndsInsideItsMessage) {

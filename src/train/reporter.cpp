@@ -157,6 +157,7 @@ telemetry::RunSummary Reporter::finish(const telemetry::StepRecord& measured, co
   }
   s.measured_memory = telemetry::memory_figures(measured);
   s.measured_messages = measured.message_totals();
+  s.exposures = telemetry::exposures(measured);
   s.rehearsed_memory = rehearsed_memory_;
   if (options_.rehearsed) s.rehearsed_messages = options_.rehearsed->message_totals();
   s.process.rss_after_libraries_bytes = options_.rss_after_libraries_bytes;

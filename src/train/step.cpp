@@ -58,7 +58,7 @@ StepResult Rank::run_step(const Feed& feed, int64_t step, const PhaseObserver& o
   values_->begin(uses_);
   InFlight flight{step, Totals(run_, groups_.on(spec::Span::tokens)), {}, 0};
   StepResult result;
-  const double waited_before = groups_.log().waited_seconds;
+  const double exposed_before = groups_.log().exposed_seconds;
   result.learning_rate = learning_rate(job_.optimizer, step, job_.training.steps);
   for (const schedule::Action& action : actions_) {
     if (observe) observe(to_string(action.kind), step, action.micro_batch);
@@ -85,7 +85,7 @@ StepResult Rank::run_step(const Feed& feed, int64_t step, const PhaseObserver& o
     }
     if (run_.record()) run_.record()->spans.push_back(span_of(action, start, run_.clock().seconds() - start));
   }
-  result.exposed_communication_seconds = groups_.log().waited_seconds - waited_before;
+  result.exposed_communication_seconds = groups_.log().exposed_seconds - exposed_before;
   result.data_wait_seconds = flight.data_wait_seconds;
   return result;
 }

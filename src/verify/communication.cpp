@@ -15,8 +15,9 @@ Json totals(const telemetry::StepRecord& record) {
 Json in_order(const telemetry::StepRecord& record) {
   Json json = Json::array();
   for (const telemetry::MessageEvent& message : record.messages)
-    json.push_back(
-        fmt::format("{} {} {} bytes of {}", message.axis, message.op, message.bytes, message.group_size));
+    json.push_back(fmt::format("{} {} {} bytes of {}, after operator {}, needed after {}", message.axis,
+                               message.op, message.bytes, message.group_size, message.issued_after,
+                               message.needed_after));
   return json;
 }
 

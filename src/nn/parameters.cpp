@@ -96,7 +96,8 @@ void ParameterStore::make_segments(const spec::Mesh& mesh) {
     size_t last = first;
     int64_t elements = 0;
     while (last < rows.size() && rows[last].unit == rows[first].unit &&
-           rows[last].is_matrix == rows[first].is_matrix && is_split(last) == is_split(first) &&
+           rows[last].is_matrix == rows[first].is_matrix &&
+           rows[last].is_linear() == rows[first].is_linear() && is_split(last) == is_split(first) &&
            copies(last) == copies(first))
       elements += views_[last++].value.numel();
     const size_t at = bucket_of(rows[first].unit);
@@ -105,7 +106,7 @@ void ParameterStore::make_segments(const spec::Mesh& mesh) {
     if (own.size > 0)
       segments_.push_back({buckets_[at].value_piece.narrow(0, begin, own.size),
                            buckets_[at].gradient_piece.narrow(0, begin, own.size), rows[first].is_matrix,
-                           is_split(first), copies(first)});
+                           rows[first].is_linear(), is_split(first), copies(first)});
     first = last;
   }
 }

@@ -39,6 +39,7 @@ struct Bucket {
 struct Segment {
   at::Tensor value, gradient;
   bool is_matrix = false;
+  bool is_linear = false;
   bool is_split = false;  // over the tensor axis; else every rank of it holds the same
   int64_t copies = 1;     // split: neighbours on that axis that hold the same
 };

@@ -56,8 +56,10 @@ Rank::Rank(const spec::Job& job, const spec::Mesh& mesh, int64_t rank, comm::Gro
                                              model_options(job));
   // State beside each parameter, the way its gradient is summed, and the way its value comes to where it is
   // used.
-  optimizer_ = std::make_unique<Optimizer>(job.optimizer, *parameters_, run_, state_format(job.numerics));
   comm::Communicator& copies = groups_.on(job.layout.zero > 0 ? spec::Span::replicate : spec::Span::tokens);
+  optimizer_ =
+      std::make_unique<Optimizer>(job.optimizer, *parameters_, run_, state_format(job.numerics),
+                                  WholeMatrices(*parameters_, mesh_, copies, groups_.on(spec::Axis::tensor)));
   reducer_ = std::make_unique<Reducer>(*parameters_, copies, run_, job.layout.reduce_every == "micro_batch");
   values_ = std::make_unique<Values>(*parameters_, Ahead{job.layout.prefetch, job.layout.keep_after_forward});
   partial_sums_ =

@@ -99,7 +99,8 @@ checkpoint::State state_of(Rank& rank) {
     };
     const at::Tensor value = rank.parameters().value_piece(row);
     add("parameters", value);
-    for (const auto& [kind, tensor] : rank.optimizer().states_of(value)) add("optimizer." + kind, tensor);
+    for (const auto& [kind, tensor] : rank.optimizer().states_of(row, value))
+      add("optimizer." + kind, tensor);
   }
   Optimizer& optimizer = rank.optimizer();
   state.counters.push_back({"optimizer.updates", [&optimizer] { return optimizer.updates(); },

@@ -274,7 +274,8 @@ TEST(Optimizer, AdamWRoundsItsMomentsToBfloat16) {
       m = rounded(m), v = rounded(v);
       EXPECT_NEAR(step.first_value()[5].item<double>(), value, 2e-7) << at;
     }
-    const auto states = step.optimizer.states_of(step.parameters.value(step.table.rows()[0]));
+    const auto states =
+        step.optimizer.states_of(step.table.rows()[0], step.parameters.value(step.table.rows()[0]));
     ASSERT_EQ(states.size(), 2u);
     EXPECT_EQ(states[1].second.scalar_type(), at::kBFloat16);
     EXPECT_EQ(states[1].second.view(-1)[5].item<double>(), v);

@@ -70,6 +70,28 @@ void take_update(Witness& witness, train::Rank& rank, const train::Feed& feed, c
   witness.tokens = result.tokens;
 }
 
+bool is_muons(const spec::ParameterRow& row, const spec::Job& job) {
+  return job.optimizer.name == "muon" && row.is_linear();
+}
+
+// The whole matrices that Muon updates, by row.
+std::vector<at::Tensor> muon_matrices(train::Rank& rank, const spec::Job& job) {
+  std::vector<at::Tensor> matrices;
+  for (const spec::ParameterRow& row : rank.table().rows()) {
+    const bool is_there = is_muons(row, job);
+    matrices.push_back(is_there ? rank.whole(row, rank.parameters().value_piece(row)).clone() : at::Tensor());
+  }
+  return matrices;
+}
+
+void take_own_update(Witness& witness, train::Rank& rank, const spec::Job& job, const train::Feed& feed) {
+  const std::vector<at::Tensor> before = muon_matrices(rank, job);
+  rank.run_step(feed, 1);
+  witness.changes = muon_matrices(rank, job);
+  for (size_t row = 0; row < before.size(); ++row)
+    if (before[row].defined()) witness.changes[row].sub_(before[row]);
+}
+
 fs::path json_file(const fs::path& folder, int64_t rank) {
   return folder / fmt::format("rank-{}.json", rank);
 }
@@ -121,10 +143,11 @@ Witness testify(const spec::Job& job, const comm::World& world, bool check_colle
   comm::Groups groups =
       take_update(witness, job, mesh, connect(job, mesh, world, check_collectives), dataset, {});
   train::Rank rank(job, mesh, world.rank, std::move(groups), at::kCPU, clock);
-  rank.run_step(feed, 1);
+  take_own_update(witness, rank, job, feed);
   // The evidence so far is not part of the run whose memory is measured.
-  for (auto* tensors : {&witness.gradients, &witness.parameters})
-    for (const at::Tensor& tensor : *tensors) device::retag(tensor, telemetry::Category::scratch);
+  for (auto* tensors : {&witness.gradients, &witness.parameters, &witness.changes})
+    for (const at::Tensor& tensor : *tensors)
+      if (tensor.defined()) device::retag(tensor, telemetry::Category::scratch);
   {
     const train::Rank::Recording recording(rank, witness.record);
     rank.run_step(feed, 2);
@@ -147,8 +170,9 @@ void write(const Witness& witness, const fs::path& folder) {
   json["record"] = telemetry::to_json(witness.record);
   if (witness.rank == 0) {
     File file = File::create(tensor_file(folder));
-    for (const auto* tensors : {&witness.gradients, &witness.parameters})
-      for (const at::Tensor& tensor : *tensors) file.write_all(bytes_of(tensor));
+    for (const auto* tensors : {&witness.gradients, &witness.parameters, &witness.changes})
+      for (const at::Tensor& tensor : *tensors)
+        if (tensor.defined()) file.write_all(bytes_of(tensor));
     file.close();
   }
   write_text(json_file(folder, witness.rank), json.dump());
@@ -169,12 +193,16 @@ Witness read(const fs::path& folder, int64_t rank, const spec::Job& job) {
   int64_t offset = 0;
   const auto dtype = job.numerics.compute == "float64" ? at::kDouble : at::kFloat;
   const spec::ParameterTable table(job.model);
+  const auto read_next = [&](const spec::ParameterRow& row) {
+    const at::Tensor tensor = at::empty(row.shape, dtype);
+    file.read_at(tensor.data_ptr(), tensor.nbytes(), offset);
+    offset += static_cast<int64_t>(tensor.nbytes());
+    return tensor;
+  };
   for (auto* tensors : {&witness.gradients, &witness.parameters})
-    for (const spec::ParameterRow& row : table.rows()) {
-      tensors->push_back(at::empty(row.shape, dtype));
-      file.read_at(tensors->back().data_ptr(), tensors->back().nbytes(), offset);
-      offset += static_cast<int64_t>(tensors->back().nbytes());
-    }
+    for (const spec::ParameterRow& row : table.rows()) tensors->push_back(read_next(row));
+  for (const spec::ParameterRow& row : table.rows())
+    witness.changes.push_back(is_muons(row, job) ? read_next(row) : at::Tensor());
   return witness;
 }
 

@@ -21,6 +21,8 @@ struct Witness {
   int64_t tokens = 0;
   std::vector<at::Tensor> gradients;   // whole, means over the global batch; by row of the parameter table
   std::vector<at::Tensor> parameters;  // after the update
+  // By row, what the job's own first update added to matrices that Muon updates; others are not defined.
+  std::vector<at::Tensor> changes;
   // By row, of these as this rank sees the whole, its own part its own, and of the parameters after the job's
   // own two steps: all ranks must agree to the bit.
   std::vector<uint64_t> state_hashes;

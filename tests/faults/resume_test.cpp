@@ -103,7 +103,8 @@ TEST(Resume, EveryLayoutEndsWithTheSameBits) {
        {"--procs 4 --set layout.tensor=2 --set layout.zero=1",
         "--procs 4 --set layout.tensor=4 --set layout.sequence_parallel=true --set model.vocab_size=66",
         "--procs 4 --set layout.tensor=2 --set layout.zero=3", "--procs 2 --set layout.zero=2",
-        "--procs 4 --set layout.zero=3 --set layout.replicate=2"}) {
+        "--procs 4 --set layout.zero=3 --set layout.replicate=2",
+        "--procs 4 --set layout.zero=2 --set layout.tensor=2 --set optimizer.name=muon"}) {
     const Folder folder;
     const std::string job = nine_steps(folder, 3) + " " + layout + kAtOnce;
     ASSERT_EQ(train(folder, "whole", job).status, 0);

@@ -17,7 +17,7 @@ struct Factor {
 };
 
 enum : size_t { kFamily, kData, kTensor, kSequence, kContext, kRecompute, kAccumulate, kMeshFactors };
-enum : size_t { kShards = kMeshFactors, kDtype, kDropout, kDocuments };
+enum : size_t { kShards = kMeshFactors, kDtype, kDropout, kDocuments, kOptimizer };
 
 // The first seven make the mesh and what a rank does on it.
 const std::vector<Factor>& factors() {
@@ -33,6 +33,7 @@ const std::vector<Factor>& factors() {
       {"numerics.compute", {"float64", "float32"}},
       {"training.dropout", {"0", "0.2"}},
       {"data.document_end", {"-1", "7"}},
+      {"optimizer.name", {"adamw", "muon"}},
   };
   return all;
 }
@@ -144,7 +145,8 @@ std::string command(const Folder& folder, const Case& c) {
     if (c[factor] > 0)
       line += fmt::format(" --set {}={}", factors()[factor].name,
                           setting(c, factor).substr(0, setting(c, factor).find(' ')));
-  for (const size_t factor : {size_t(kShards), size_t(kDtype), size_t(kDropout), size_t(kDocuments)})
+  for (const size_t factor :
+       {size_t(kShards), size_t(kDtype), size_t(kDropout), size_t(kDocuments), size_t(kOptimizer)})
     line += fmt::format(" --set {}={}", factors()[factor].name,
                         setting(c, factor).substr(0, setting(c, factor).find(' ')));
   if (is(c, kContext, "all_to_all")) line += " --set layout.context_method=all_to_all";
@@ -153,7 +155,7 @@ std::string command(const Folder& folder, const Case& c) {
 }
 
 std::string name_of(const Case& c) {
-  static constexpr const char* kShort[] = {"", "d", "t", "sp", "c", "", "a", "z", "", "drop", "end"};
+  static constexpr const char* kShort[] = {"", "d", "t", "sp", "c", "", "a", "z", "", "drop", "end", ""};
   std::string name;
   for (size_t factor = 0; factor < c.size(); ++factor)
     if (factor == kFamily || c[factor] > 0) name += fmt::format("{}{}_", kShort[factor], setting(c, factor));

@@ -42,6 +42,7 @@ TEST_P(VerifyZero, EveryProofHolds) {
 }
 
 constexpr const char* kDouble = "--set numerics.compute=float64";
+constexpr const char* kMuon = "--set optimizer.name=muon --set numerics.compute=float64";
 INSTANTIATE_TEST_SUITE_P(
     Grid, VerifyZero,
     ::testing::Values(Layout{"llama", 4, 1, 1, 1, 2, kDouble}, Layout{"gpt2", 4, 1, 2, 1, 1, ""},
@@ -58,7 +59,9 @@ INSTANTIATE_TEST_SUITE_P(
                       Layout{"llama", 2, 3, 1, 1, 2,
                              "--set layout.keep_after_forward=true --set model.tie_word_embeddings=true"},
                       Layout{"llama", 4, 2, 2, 1, 1, "--set layout.reduce_every=step"},
-                      Layout{"llama", 4, 3, 1, 2, 2, "--set numerics.optimizer=bfloat16"}));
+                      Layout{"llama", 4, 3, 1, 2, 2, "--set numerics.optimizer=bfloat16"},
+                      Layout{"llama", 4, 0, 1, 2, 2, kMuon}, Layout{"gpt2", 4, 2, 2, 1, 1, kMuon},
+                      Layout{"llama", 4, 3, 1, 2, 1, kMuon}));
 
 // What a rank of `job` on a world of four says of itself.
 Json rehearsed(const std::string& job, const std::string& more) {
@@ -91,6 +94,27 @@ TEST(ZeroMemory, EachStageDividesOneMore) {
       }
     }
   EXPECT_GT(listed, 0);
+}
+
+// Muon keeps one state for the blocks' matrices and two for the rest, wherever they lie.
+TEST(ZeroMemory, MuonKeepsOneStateForAMatrix) {
+  constexpr int64_t kHidden = 32, kKeys = 16, kFfn = 48, kBlocks = 3;
+  constexpr int64_t kLinear = kBlocks * kHidden * (2 * kHidden + 2 * kKeys + 3 * kFfn);
+  const Folder folder;
+  const std::string job = small_job(folder, "llama");
+  for (const char* layout : {"", "--set layout.zero=1", "--set layout.zero=3 --set layout.replicate=2"}) {
+    int64_t adamw = 0, muon = 0;
+    for (int rank = 0; rank < 4; ++rank) {
+      const std::string where = fmt::format("{} --rank {}", layout, rank);
+      adamw += rehearsed(job, where)["persistent_bytes"]["optimizer"].get<int64_t>();
+      muon += rehearsed(job, where + " --set optimizer.name=muon")["persistent_bytes"]["optimizer"]
+                  .get<int64_t>();
+    }
+    const int copies = std::string(layout).empty()                                  ? 4
+                       : std::string(layout).find("replicate") == std::string::npos ? 1
+                                                                                    : 2;
+    EXPECT_EQ(adamw - muon, 4 * kLinear * copies) << layout;
+  }
 }
 
 // The unit in use and `prefetch` more are whole at a time, no other. Eight blocks, and the embeddings and the

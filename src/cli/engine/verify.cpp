@@ -10,6 +10,7 @@
 #include "plan/rehearse.h"
 #include "train/run.h"
 #include "verify/communication.h"
+#include "verify/matrix_update.h"
 #include "verify/memory.h"
 #include "verify/replicas.h"
 #include "verify/update_equivalence.h"
@@ -66,11 +67,12 @@ spec::Job for_one_process(spec::Job job) {
 }
 
 std::vector<verify::Check> prove(const spec::Job& job, const std::vector<verify::Witness>& ranks) {
-  std::vector<verify::Check> checks =
-      verify::update_equivalence(job, verify::testify(for_one_process(job), {}), ranks);
+  const verify::Witness one = verify::testify(for_one_process(job), {});
+  std::vector<verify::Check> checks = verify::update_equivalence(job, one, ranks);
   const auto add = [&](std::vector<verify::Check> more) {
     checks.insert(checks.end(), more.begin(), more.end());
   };
+  add(verify::matrix_update(job, one, ranks));
   add(verify::replicas(job, ranks));
   std::vector<telemetry::StepRecord> rehearsed;
   for (const verify::Witness& rank : ranks) rehearsed.push_back(plan::rehearse(job, rank.rank).record);

@@ -15,11 +15,14 @@ struct Idle {
   const char* off = "";
 };
 
-bool not_adamw(const Job& job) {
-  return job.optimizer.name != "adamw";
+bool sgd(const Job& job) {
+  return job.optimizer.name == "sgd";
 }
-bool not_sgd(const Job& job) {
-  return job.optimizer.name != "sgd";
+bool adamw(const Job& job) {
+  return job.optimizer.name == "adamw";
+}
+bool not_muon(const Job& job) {
+  return job.optimizer.name != "muon";
 }
 bool constant(const Job& job) {
   return job.optimizer.schedule == "constant";
@@ -75,9 +78,11 @@ bool one_unit_a_bucket(const Job& job) {
 constexpr Idle kIdle[] = {
     {"training.bucket_bytes", one_unit_a_bucket,
      "layout.zero is 3, where each unit is gathered and reduced by itself", "0"},
-    {"optimizer.betas", not_adamw, "optimizer.name is not adamw, which has moments"},
-    {"optimizer.eps", not_adamw, "optimizer.name is not adamw, which has it"},
-    {"optimizer.momentum", not_sgd, "optimizer.name is not sgd, which has it; adamw has betas", "0.0"},
+    {"optimizer.betas", sgd, "optimizer.name is not adamw or muon, which have moments"},
+    {"optimizer.eps", sgd, "optimizer.name is not adamw or muon, which have it"},
+    {"optimizer.momentum", adamw, "optimizer.name is not sgd or muon, which have it; adamw has betas", "0.0"},
+    {"optimizer.nesterov", not_muon, "optimizer.name is not muon, which has it", "true"},
+    {"optimizer.newton_schulz_steps", not_muon, "optimizer.name is not muon, which has them", "5"},
     {"optimizer.minimum_learning_rate", constant, "optimizer.schedule is constant", "0.0"},
     {"optimizer.decay_steps", not_wsd, "optimizer.schedule is not wsd, which has a decay of its own length",
      "0"},

@@ -49,12 +49,14 @@ struct TrainingConfig {
 };
 
 struct OptimizerConfig {
-  std::string name = "adamw";  // adamw | sgd
+  std::string name = "adamw";  // adamw | sgd | muon
   double learning_rate = 3e-4;
   double minimum_learning_rate = 0;  // where linear, cosine and decay end
   std::vector<double> betas = {0.9, 0.95};
   double eps = 1e-8;
-  double momentum = 0;  // sgd
+  double momentum = 0;              // sgd; muon, where 0.95 is the default
+  bool nesterov = true;             // muon
+  int64_t newton_schulz_steps = 5;  // muon
   double weight_decay = 0.1;
   std::string weight_decay_on = "matrices";  // matrices | all
   double gradient_clip = 1.0;                // 0: none

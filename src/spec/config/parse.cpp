@@ -11,6 +11,8 @@
 namespace muster::spec {
 namespace {
 
+constexpr double kMuonMomentum = 0.95;
+
 class Parser {
  public:
   explicit Parser(Layers layers) : layers_(std::move(layers)) {}
@@ -21,6 +23,7 @@ class Parser {
     look_up_model();
     read_keys();
     follow_compute();
+    follow_optimizer();
     complete_model();
     check();
     layers_.problems.throw_if_any();
@@ -108,6 +111,13 @@ class Parser {
     follow("numerics.parameters", numerics.parameters);
     follow("numerics.gradients", numerics.gradients);
     follow("numerics.optimizer", numerics.optimizer);
+  }
+
+  // sgd goes without momentum where none is given; Muon does not.
+  void follow_optimizer() {
+    if (job_.optimizer.name != "muon" || given("optimizer.momentum")) return;
+    job_.optimizer.momentum = kMuonMomentum;
+    job_.origins["optimizer.momentum"] = "follows from optimizer.name";
   }
 
   static bool is_model_key(const std::string& name) { return name.starts_with("model."); }

@@ -70,6 +70,15 @@ TEST(Parse, ReadsGpt2sOwnNames) {
   EXPECT_EQ(job.origins.at("model.hidden_size"), "file job.toml:4");
 }
 
+TEST(Parse, MuonHasMomentumUnlessGiven) {
+  const auto optimizer = [](const std::string& text) {
+    return parse_job("[model]\npreset='gpt2-124m'\n[optimizer]\n" + text, "job.toml").optimizer;
+  };
+  EXPECT_EQ(optimizer("name='muon'\n").momentum, 0.95);
+  EXPECT_EQ(optimizer("name='muon'\nmomentum=0.8\n").momentum, 0.8);
+  EXPECT_EQ(optimizer("name='sgd'\n").momentum, 0);
+}
+
 TEST(Parse, RefusesTwoNamesOfOneKey) {
   const auto problems = problems_of("n_embd = 64\n");
   ASSERT_THAT(problems, SizeIs(1));

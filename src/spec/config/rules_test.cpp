@@ -100,6 +100,8 @@ TEST(Rules, B097_ASettingWithoutEffectIsRefused) {
     EXPECT_THAT(refused.remedy, HasSubstr("=default (command line)")) << idle;
   }
   EXPECT_THAT(problem({"optimizer.name=sgd", "optimizer.betas=[0.9,0.95]"}).rule, HasSubstr("not adamw"));
+  EXPECT_THAT(problem({"optimizer.nesterov=false"}).rule, HasSubstr("not muon"));
+  EXPECT_THAT(problem({"optimizer.name=sgd", "optimizer.newton_schulz_steps=6"}).rule, HasSubstr("not muon"));
   EXPECT_THAT(problem({"optimizer.schedule=constant", "optimizer.minimum_learning_rate=1e-5"}).rule,
               HasSubstr("constant"));
   EXPECT_THAT(problem({"model.family=gpt2", "model.rope_theta=5e5"}).rule, HasSubstr("learns its positions"));
@@ -141,6 +143,19 @@ TEST(Rules, MomentsInBfloat16Decay) {
   EXPECT_EQ(stuck.field, "optimizer.betas");
   EXPECT_THAT(stuck.rule, HasSubstr("0.998"));
   EXPECT_THAT(problem({"numerics.optimizer=bfloat16", "optimizer.name=sgd"}).rule, HasSubstr("not built"));
+}
+
+TEST(Rules, MuonHasMomentumAndAdamWsSettings) {
+  EXPECT_THAT(problems_of("", {"optimizer.name=muon", "optimizer.nesterov=false",
+                               "optimizer.betas=[0.9,0.99]", "optimizer.eps=1e-9", "optimizer.momentum=0.9"}),
+              IsEmpty());
+  const Problem still = problem({"optimizer.name=muon", "optimizer.momentum=0"});
+  EXPECT_EQ(still.field, "optimizer.momentum");
+  EXPECT_THAT(still.rule, HasSubstr("above 0"));
+  EXPECT_THAT(still.remedy, HasSubstr("0.95"));
+  EXPECT_EQ(problem({"optimizer.name=muon", "optimizer.newton_schulz_steps=0"}).field,
+            "optimizer.newton_schulz_steps");
+  EXPECT_THAT(problem({"numerics.optimizer=bfloat16", "optimizer.name=muon"}).rule, HasSubstr("not built"));
 }
 
 TEST(Rules, FewerKeyHeadsThanRanksAndAnyVocabulary) {

@@ -48,6 +48,9 @@ void check_optimizer(Rules& rules) {
   const int64_t steps = rules.job().training.steps;
   rules.require(optimizer.betas.size() == 2, {"optimizer.betas"}, "must be two numbers",
                 "AdamW has two moments: betas = [0.9, 0.95]");
+  rules.require(optimizer.name != "muon" || optimizer.momentum > 0, {"optimizer.momentum", "optimizer.name"},
+                "must be above 0 with optimizer.name = muon, which orthogonalises the momentum",
+                "use momentum = 0.95, or leave it out");
   // A step of bfloat16 is at least 2^-8 of a number: to nearest, a change below half of that is lost.
   constexpr double kMost = 1 - 0x1p-9;
   const bool decays = std::ranges::all_of(optimizer.betas, [](double beta) { return beta <= kMost; });

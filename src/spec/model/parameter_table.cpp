@@ -143,6 +143,10 @@ int64_t ParameterRow::elements() const {
   return product;
 }
 
+bool ParameterRow::is_linear() const {
+  return is_matrix && role != Role::token_embedding && role != Role::position_embedding && role != Role::head;
+}
+
 ParameterTable::ParameterTable(const ModelSpec& model) : units_(model.num_hidden_layers + 2) {
   if (model.family == Family::llama) add_llama(model, rows_);
   if (model.family == Family::gpt2) add_gpt2(model, rows_);

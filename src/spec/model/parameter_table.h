@@ -49,6 +49,9 @@ struct ParameterRow {
   bool is_matrix = false;      // weight_decay_on = "matrices" decays these
   bool stored_in_out = false;  // [in, out] (gpt2's Conv1D) and not [out, in]
   int64_t elements() const;
+  // A linear map within a block: what Muon updates (Jordan et al. 2024). Embeddings and the head are tables
+  // of vectors, one an id or a position.
+  bool is_linear() const;
 };
 
 class ParameterTable {

@@ -182,6 +182,14 @@ TEST(ParameterTable, InitialisersAndDecayFollowTheRole) {
     }
 }
 
+TEST(ParameterTable, LinearMapsAreTheMatricesOfTheBlocks) {
+  for (const ParameterTable& table :
+       {ParameterTable(model_of(Family::gpt2)), ParameterTable(model_of(Family::llama))})
+    for (const ParameterRow& row : table.rows())
+      EXPECT_EQ(row.is_linear(), row.shape.size() == 2 && row.unit > 0 && row.unit < table.units() - 1)
+          << row.name;
+}
+
 TEST(ParameterTable, FindsRowsByName) {
   const ParameterTable table(model_of(Family::llama));
   EXPECT_TRUE(table.has("model.norm.weight"));

@@ -2,14 +2,23 @@
 
 #include <ATen/ops/_fused_adamw.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "base/error.h"
 #include "nn/kernels/kernels.h"
 #include "nn/ops/dispatch.h"
+#include "train/optim/orthogonalize.h"
 
 namespace muster::train {
 namespace {
+
+// Of groups: matrices and other parameters, and under Muon the blocks' matrices.
+enum : size_t { kDecays, kOthers, kLinear };
+
+// An orthogonal matrix has elements of about 1 / sqrt(longer side); AdamW's updates are of 0.2 to 0.4, so
+// that its learning rate and weight decay carry over.
+constexpr double kAdamWsSize = 0.2;
 
 at::Tensor zeros_like(nn::Executor& run, const at::Tensor& value, at::ScalarType format) {
   const at::Tensor state = run.empty(value.sizes(), nn::Category::optimizer, format);
@@ -26,53 +35,57 @@ nn::Cost cost(const std::vector<at::Tensor>& values, int64_t streams) {
 }  // namespace
 
 Optimizer::Optimizer(const spec::OptimizerConfig& config, const nn::ParameterStore& parameters,
-                     nn::Executor& run, at::ScalarType state)
-    : config_(config) {
-  const bool decay_all = config.weight_decay_on == "all";
+                     nn::Executor& run, at::ScalarType state, std::optional<WholeMatrices> matrices)
+    : config_(config), matrices_(std::move(matrices)) {
+  const Rule rule = config.name == "sgd" ? Rule::sgd : Rule::adamw;
   groups_.resize(2);
-  groups_[0].weight_decay = config.weight_decay;
+  groups_[kDecays] = {rule, config.weight_decay};
+  groups_[kOthers] = {rule, config.weight_decay_on == "all" ? config.weight_decay : 0};
+  if (config.name == "muon") groups_.push_back({Rule::muon, config.weight_decay});
   for (const nn::Segment& segment : parameters.segments()) {
-    Group& group = groups_[decay_all || segment.is_matrix ? 0 : 1];
+    Group& group = groups_[group_of(segment.is_matrix, segment.is_linear)];
     group.values.push_back(segment.value);
     group.gradients.push_back(segment.gradient);
-    if (config.name == "adamw") {
-      group.first.push_back(zeros_like(run, segment.value, state));
-      group.second.push_back(zeros_like(run, segment.value, state));
-    } else if (config.momentum > 0) {
-      group.first.push_back(zeros_like(run, segment.value, state));
-    }
+    if (states_of(group.rule) > 0) group.first.push_back(zeros_like(run, segment.value, state));
+    if (states_of(group.rule) > 1) group.second.push_back(zeros_like(run, segment.value, state));
   }
 }
 
-std::vector<std::pair<std::string, at::Tensor>> Optimizer::states_of(const at::Tensor& value) const {
-  if (value.numel() == 0) return states_of_nothing(value);
-  for (const Group& group : groups_)
+size_t Optimizer::group_of(bool is_matrix, bool is_linear) const {
+  if (is_linear && groups_.size() > kLinear) return kLinear;
+  return is_matrix ? kDecays : kOthers;
+}
+
+int64_t Optimizer::states_of(Rule rule) const {
+  if (rule == Rule::adamw) return 2;
+  return rule == Rule::muon || config_.momentum > 0 ? 1 : 0;
+}
+
+Optimizer::States Optimizer::states_of(const spec::ParameterRow& row, const at::Tensor& value) const {
+  const Group& group = groups_[group_of(row.is_matrix, row.is_linear())];
+  const auto view = [&](const std::vector<at::Tensor>& states) {
     for (size_t at = 0; at < group.values.size(); ++at) {
       const at::Tensor& run = group.values[at];
       const int64_t first = value.storage_offset() - run.storage_offset();
       if (!run.is_alias_of(value) || first < 0 || first + value.numel() > run.numel()) continue;
-      const auto view = [&](const at::Tensor& state) {
-        return state.narrow(0, first, value.numel()).view(value.sizes());
-      };
-      std::vector<std::pair<std::string, at::Tensor>> states;
-      if (!group.first.empty()) states.emplace_back("first", view(group.first[at]));
-      if (!group.second.empty()) states.emplace_back("second", view(group.second[at]));
-      return states;
+      return states[at].narrow(0, first, value.numel()).view(value.sizes());
     }
-  throw Bug("a parameter that the optimizer does not update");
-}
-
-std::vector<std::pair<std::string, at::Tensor>> Optimizer::states_of_nothing(const at::Tensor& none) const {
-  if (config_.name == "adamw") return {{"first", none}, {"second", none}};
-  if (config_.momentum > 0) return {{"first", none}};
-  return {};
+    MUSTER_CHECK(value.numel() == 0, "the optimizer does not update {}", row.name);
+    return value;
+  };
+  States states;
+  if (states_of(group.rule) > 0) states.emplace_back("first", view(group.first));
+  if (states_of(group.rule) > 1) states.emplace_back("second", view(group.second));
+  return states;
 }
 
 void Optimizer::step(nn::Executor& run, double learning_rate, double divisor) {
   ++updates_;
   for (Group& group : groups_) {
-    if (group.values.empty()) continue;
-    if (config_.name == "sgd")
+    // Muon's matrices may be here while no piece of them is.
+    if (group.rule == Rule::muon) muon(run, group, learning_rate, divisor);
+    if (group.rule == Rule::muon || group.values.empty()) continue;
+    if (group.rule == Rule::sgd)
       sgd(run, group, learning_rate, divisor);
     else if (group.first[0].scalar_type() == group.values[0].scalar_type())
       adamw(run, group, learning_rate, divisor);
@@ -132,6 +145,28 @@ void Optimizer::sgd(nn::Executor& run, Group& group, double learning_rate, doubl
       if (!group.first.empty()) step = group.first[at].mul_(config_.momentum).add_(step);
       value.add_(step, -learning_rate);
     }
+  });
+}
+
+// Liu et al. 2025, "Muon is scalable for LLM training", equations 1, 2 and 4, and Nesterov's step of Jordan
+// et al. 2024. Decay as AdamW's.
+void Optimizer::muon(nn::Executor& run, Group& group, double learning_rate, double divisor) {
+  run.run("momentum", cost(group.values, 7), [&] {
+    for (size_t at = 0; at < group.values.size(); ++at) {
+      at::Tensor &gradient = group.gradients[at].div_(divisor), &momentum = group.first[at];
+      momentum.mul_(config_.momentum).add_(gradient);
+      config_.nesterov ? gradient.add_(momentum, config_.momentum) : gradient.copy_(momentum);
+    }
+  });
+  matrices_->apply(run, [&](const at::Tensor& matrix) {
+    orthogonalize(run, matrix, config_.newton_schulz_steps);
+    const double most = static_cast<double>(std::max(matrix.size(0), matrix.size(1)));
+    run.run("scale", {0, nn::bytes_of(matrix, 2)},
+            [&] { at::Tensor(matrix).mul_(kAdamWsSize * std::sqrt(most)); });
+  });
+  run.run("muon", cost(group.values, 4), [&] {
+    for (size_t at = 0; at < group.values.size(); ++at)
+      group.values[at].mul_(1 - learning_rate * group.weight_decay).add_(group.gradients[at], -learning_rate);
   });
 }
 

@@ -164,7 +164,9 @@ void expect_whole_once(const spec::ModelSpec& model, const Layout& layout) {
 class WholeMatricesOn : public ::testing::TestWithParam<Layout> {};
 
 TEST_P(WholeMatricesOn, EachMatrixIsWholeOnce) {
-  expect_whole_once(nn::small_model(GetParam().family), GetParam());
+  spec::ModelSpec model = nn::small_model(GetParam().family);
+  if (model.family == spec::Family::gpt2) model.intermediate_size = 27;
+  expect_whole_once(model, GetParam());
 }
 
 constexpr spec::Family kLlama = spec::Family::llama, kGpt2 = spec::Family::gpt2;
@@ -233,7 +235,7 @@ TEST(Muon, IsItsFormulaOnMatricesAndAdamWOnTheRest) {
     Alone one(config), other(adamw);
     for (uint64_t step = 1; step <= 3; ++step) one.step(step, 4), other.step(step, 4);
     for (const spec::ParameterRow& row : one.table.rows()) {
-      at::Tensor expected = other.parameters.value(row);
+      at::Tensor expected = other.parameters.value(other.table.row(row.name));
       if (row.is_linear()) {
         expected = one.start(row);
         at::Tensor momentum = at::zeros_like(expected);

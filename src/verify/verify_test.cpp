@@ -5,7 +5,9 @@
 
 #include "plan/rehearse.h"
 #include "spec/model/parameter_table.h"
+#include "train/optim/orthogonalize.h"
 #include "verify/communication.h"
+#include "verify/matrix_update.h"
 #include "verify/memory.h"
 #include "verify/replicas.h"
 #include "verify/testing.h"
@@ -49,6 +51,26 @@ class Proofs : public IdsFolder {
   spec::Job job_;
   Witness one_;
 };
+
+// What ranks would make that hold a half each and orthogonalise it by itself.
+TEST_F(Proofs, MuonsMatricesAreWholeWhenTheyAreOrthogonalised) {
+  job_.optimizer.name = "muon";
+  job_.optimizer.momentum = 0.95;
+  const Witness one = testify(job_, {});
+  EXPECT_EQ(matrix_update(job_, one, {one}).size(), 14u);
+  EXPECT_TRUE(failed(matrix_update(job_, one, {one})).empty());
+  EXPECT_TRUE(matrix_update(job_, one_, {one_}).empty());
+  const spec::ParameterTable table(job_.model);
+  const spec::ParameterRow& row = table.row("model.layers.1.mlp.up_proj.weight");
+  const auto at = static_cast<size_t>(&row - table.rows().data());
+  Witness run = one;
+  at::Tensor& change = run.changes[at] = one.changes[at].clone();
+  const Clock clock;
+  nn::Executor executor(at::kCPU, at::kFloat, clock);
+  for (const at::Tensor& half : change.chunk(2)) train::orthogonalize(executor, half, 5);
+  change.mul_(one.changes[at].norm() / change.norm());
+  EXPECT_THAT(failed(matrix_update(job_, one, {run})), ::testing::ElementsAre(HasSubstr("muon " + row.name)));
+}
 
 TEST_F(Proofs, HoldForWhatTheRunDid) {
   EXPECT_TRUE(failed_updates(one_).empty());

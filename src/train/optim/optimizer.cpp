@@ -46,8 +46,8 @@ Optimizer::Optimizer(const spec::OptimizerConfig& config, const nn::ParameterSto
     Group& group = groups_[group_of(segment.is_matrix, segment.is_linear)];
     group.values.push_back(segment.value);
     group.gradients.push_back(segment.gradient);
-    if (states_of(group.rule) > 0) group.first.push_back(zeros_like(run, segment.value, state));
-    if (states_of(group.rule) > 1) group.second.push_back(zeros_like(run, segment.value, state));
+    if (state_count(group.rule) > 0) group.first.push_back(zeros_like(run, segment.value, state));
+    if (state_count(group.rule) > 1) group.second.push_back(zeros_like(run, segment.value, state));
   }
 }
 
@@ -56,7 +56,7 @@ size_t Optimizer::group_of(bool is_matrix, bool is_linear) const {
   return is_matrix ? kDecays : kOthers;
 }
 
-int64_t Optimizer::states_of(Rule rule) const {
+int64_t Optimizer::state_count(Rule rule) const {
   if (rule == Rule::adamw) return 2;
   return rule == Rule::muon || config_.momentum > 0 ? 1 : 0;
 }
@@ -74,18 +74,20 @@ Optimizer::States Optimizer::states_of(const spec::ParameterRow& row, const at::
     return value;
   };
   States states;
-  if (states_of(group.rule) > 0) states.emplace_back("first", view(group.first));
-  if (states_of(group.rule) > 1) states.emplace_back("second", view(group.second));
+  if (state_count(group.rule) > 0) states.emplace_back("first", view(group.first));
+  if (state_count(group.rule) > 1) states.emplace_back("second", view(group.second));
   return states;
 }
 
 void Optimizer::step(nn::Executor& run, double learning_rate, double divisor) {
   ++updates_;
   for (Group& group : groups_) {
-    // Muon's matrices may be here while no piece of them is.
-    if (group.rule == Rule::muon) muon(run, group, learning_rate, divisor);
-    if (group.rule == Rule::muon || group.values.empty()) continue;
-    if (group.rule == Rule::sgd)
+    // A rank may own no piece of a matrix and still have a whole one to make orthogonal.
+    if (group.rule == Rule::muon)
+      muon(run, group, learning_rate, divisor);
+    else if (group.values.empty())
+      continue;
+    else if (group.rule == Rule::sgd)
       sgd(run, group, learning_rate, divisor);
     else if (group.first[0].scalar_type() == group.values[0].scalar_type())
       adamw(run, group, learning_rate, divisor);

@@ -39,7 +39,7 @@ class Optimizer {
     std::vector<at::Tensor> values = {}, gradients = {}, first = {}, second = {};
   };
   size_t group_of(bool is_matrix, bool is_linear) const;
-  int64_t states_of(Rule rule) const;
+  int64_t state_count(Rule rule) const;
   void adamw(nn::Executor& run, Group& group, double learning_rate, double divisor);
   void adamw_of_rounded_moments(nn::Executor& run, Group& group, double learning_rate, double divisor);
   void sgd(nn::Executor& run, Group& group, double learning_rate, double divisor);

@@ -1,6 +1,7 @@
 #include "train/optim/orthogonalize.h"
 
 #include <ATen/ops/addmm.h>
+#include <ATen/ops/linalg_vector_norm.h>
 #include <ATen/ops/mm.h>
 
 #include <algorithm>
@@ -20,11 +21,12 @@ double flops_of_round(int64_t m, int64_t n) {
   return 4 * rows * rows * columns + 2 * rows * rows * rows;
 }
 
+// By the largest element first: the squares of small elements, and of large ones, are out of range.
 void normalize(const at::Tensor& x_MN) {
-  // Of the smallest normal number and less, nothing is left to tell a direction by.
-  const double least = x_MN.scalar_type() == at::kDouble ? std::numeric_limits<double>::min()
-                                                         : std::numeric_limits<float>::min();
-  x_MN.div_(x_MN.norm().clamp_min_(least));
+  constexpr double kLeast = std::numeric_limits<float>::min();
+  const double infinity = std::numeric_limits<double>::infinity();
+  x_MN.div_(at::linalg_vector_norm(x_MN, infinity).clamp_min_(kLeast));
+  x_MN.div_(at::linalg_vector_norm(x_MN, 2).clamp_min_(1));
 }
 
 }  // namespace
@@ -38,7 +40,7 @@ void orthogonalize(nn::Executor& run, const at::Tensor& matrix, int64_t steps) {
   };
   at::Tensor x_MN = scratch(m, n), next_MN = scratch(m, n), gram_MM = scratch(m, m),
              factor_MM = scratch(m, m);
-  run.run("normalize", {0, nn::bytes_of(matrix, 5)}, [&] {
+  run.run("normalize", {0, nn::bytes_of(matrix, 8)}, [&] {
     x_MN.copy_(wide);
     normalize(x_MN);
   });

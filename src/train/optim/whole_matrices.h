@@ -6,7 +6,8 @@
 //   all-to-all over the tensor axis: parts -> the whole;
 //   and of ranks that hold the same pieces, each copy does its share of the round and broadcasts what became
 //   of it.
-// A group of one is left out. A rank has room for about four of a round's matrices at a time.
+// A group of one is left out. A rank has room for at most five of a round's matrices at a time: their pieces,
+// sent and received, their parts, sent and received, and the whole.
 #pragma once
 #include <functional>
 #include <utility>

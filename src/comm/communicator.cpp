@@ -4,8 +4,9 @@
 
 #include <algorithm>
 
+#include "base/clock.h"
 #include "base/error.h"
-#include "comm/gather_in_place.h"
+#include "comm/in_place.h"
 #include "comm/pending.h"
 #include "comm/state.h"
 #include "device/ledger.h"
@@ -59,6 +60,35 @@ bool is_half(const at::Tensor& tensor) {
   return tensor.scalar_type() == at::kBFloat16 || tensor.scalar_type() == at::kHalf;
 }
 
+bool is_gloo(c10d::Backend& backend) {
+  return backend.getBackendName() == "gloo";
+}
+
+// Room for what a reduce-scatter receives, a row a rank.
+at::Tensor parts_of(const at::Tensor& in, int64_t ranks) {
+  device::CategoryGuard guard(device::Category::communication);
+  return at::empty({ranks, in.numel() / ranks}, in.options().requires_grad(false));
+}
+
+c10::intrusive_ptr<c10d::Work> swap_parts(c10d::Backend& backend, const at::Tensor& parts,
+                                          const at::Tensor& in) {
+  at::Tensor to = borrowed(parts.view({-1})), from = borrowed(in.view({-1}));
+  // The backend moves the vectors out.
+  std::vector<int64_t> to_counts, from_counts;
+  return backend.all_to_all_single(to, from, to_counts, from_counts);
+}
+
+// Over Gloo each part leaves at once; elsewhere all of them with the last.
+std::function<c10::intrusive_ptr<c10d::Work>(int64_t)> part_sender(c10d::Backend& backend,
+                                                                   const at::Tensor& parts,
+                                                                   const at::Tensor& in) {
+  const at::Tensor to = borrowed(parts), from = borrowed(in.view({parts.size(0), -1}));
+  if (is_gloo(backend)) return ScatterInPlace(backend, to, from);
+  return [&backend, to, from, missing = parts.size(0)](int64_t) mutable {
+    return --missing > 0 ? c10::intrusive_ptr<c10d::Work>() : swap_parts(backend, to, from);
+  };
+}
+
 // out [n] = the sum of parts [size, n], row by row.
 void sum_rows(at::Tensor out, const at::Tensor& parts) {
   at::NoGradGuard no_grad;
@@ -68,22 +98,38 @@ void sum_rows(at::Tensor out, const at::Tensor& parts) {
   if (is_half(out)) out.copy_(sum);
 }
 
+std::function<void()> sum_into(const at::Tensor& out, const at::Tensor& parts) {
+  return [flat_out = out.view({-1}), parts] {
+    device::CategoryGuard guard(device::Category::communication);
+    sum_rows(flat_out, parts);
+  };
+}
+
 }  // namespace
 
-Pending Communicator::State::issue(Call call, const Start& start, std::function<void()> finish) {
+std::unique_ptr<Pending::State> Communicator::State::begin(Call call, std::function<void()> finish) {
   auto pending = std::make_unique<Pending::State>();
+  const double begin = Clock().seconds();
   call.sequence = call.point_to_point ? point_to_points++ : collectives++;
   pending->group = group;
   pending->line = MessageLine(log, *group, call, timed);
-  if (agreement && !call.point_to_point) agreement->confirm(*group, call);
   pending->finish = std::move(finish);
+  pending->call = std::move(call);
+  if (agreement && !pending->call.point_to_point) agreement->confirm(*group, pending->call);
+  pending->line.expose(Clock().seconds() - begin);
+  return pending;
+}
+
+Pending Communicator::State::issue(Call call, const Start& start, std::function<void()> finish) {
+  auto pending = begin(std::move(call), std::move(finish));
+  const double begin = Clock().seconds();
   try {
     if (start) pending->work = start(*backend);
-    pending->line.handed_over(pending->work, /*tells=*/!call.point_to_point);
+    pending->line.watch(pending->work, /*tells=*/!pending->call.point_to_point);
   } catch (const std::exception& error) {
-    throw_failure(*group, call, error);
+    throw_failure(*group, pending->call, error);
   }
-  pending->call = std::move(call);
+  pending->line.expose(Clock().seconds() - begin);
   return Pending(std::move(pending));
 }
 
@@ -128,7 +174,7 @@ Pending Communicator::all_gather(at::Tensor out, at::Tensor in, Site site) {
   }
   Pending pending = state_->issue(call_over("all_gather", "", out, site), [&](c10d::Backend& backend) {
     at::Tensor to = borrowed(out), from = borrowed(in);
-    if (backend.getBackendName() == "gloo") return gather_in_place(backend, to, from);
+    if (is_gloo(backend)) return gather_in_place(backend, to, from);
     return backend.all_gather_single(to, from);
   });
   pending.keep(std::move(out));
@@ -139,32 +185,28 @@ Pending Communicator::all_gather(at::Tensor out, at::Tensor in, Site site) {
 // Gloo's own is a clone and an all-reduce: twice the bytes on the wire, and summed in no stated order.
 Pending Communicator::reduce_scatter(at::Tensor out, at::Tensor in, Site site) {
   check_pair("reduce_scatter", in, out, size());
-  at::Tensor flat_out = out.view({-1});
   if (!state_->backend) {
     at::NoGradGuard no_grad;
-    flat_out.copy_(in.view({-1}));
+    out.view({-1}).copy_(in.view({-1}));
     return {};
   }
-  at::Tensor parts;
-  {
-    device::CategoryGuard guard(device::Category::communication);
-    parts = at::empty({size(), out.numel()}, in.options().requires_grad(false));
-  }
+  const at::Tensor parts = parts_of(in, size());
   Pending pending = state_->issue(
       call_over("reduce_scatter", "", in, site),
-      [&](c10d::Backend& backend) {
-        at::Tensor to = borrowed(parts.view({-1})), from = borrowed(in.view({-1}));
-        // The backend moves the vectors out.
-        std::vector<int64_t> to_counts, from_counts;
-        return backend.all_to_all_single(to, from, to_counts, from_counts);
-      },
-      [flat_out, parts] {
-        device::CategoryGuard guard(device::Category::communication);
-        sum_rows(flat_out, parts);
-      });
+      [&](c10d::Backend& backend) { return swap_parts(backend, parts, in); }, sum_into(out, parts));
   pending.keep(parts);
   pending.keep(std::move(in));
   return pending;
+}
+
+Pending Communicator::reduce_scatter_in_parts(at::Tensor out, at::Tensor in, Site site) {
+  check_pair("reduce_scatter", in, out, size());
+  MUSTER_CHECK(state_->backend, "a group of one has no parts");
+  const at::Tensor parts = parts_of(in, size());
+  auto pending = state_->begin(call_over("reduce_scatter", "", in, site), sum_into(out, parts));
+  pending->send_part = part_sender(*state_->backend, parts, in);
+  pending->lent = {parts, in};
+  return Pending(std::move(pending));
 }
 
 Pending Communicator::all_to_all(at::Tensor out, at::Tensor in, std::vector<int64_t> out_counts,

@@ -6,8 +6,9 @@
 
 #include <algorithm>
 
+#include "base/clock.h"
 #include "base/error.h"
-#include "comm/gather_in_place.h"
+#include "comm/in_place.h"
 #include "comm/pending.h"
 #include "comm/state.h"
 #include "device/ledger.h"
@@ -61,6 +62,44 @@ bool is_half(const at::Tensor& tensor) {
   return tensor.scalar_type() == at::kBFloat16 || tensor.scalar_type() == at::kHalf;
 }
 
+bool is_gloo(c10d::Backend& backend) {
+  return backend.getBackendName() == "gloo";
+}
+
+// Room for what is received, a row a rank.
+at::Tensor rows_of(int64_t ranks, int64_t elements, const at::Tensor& like) {
+  device::CategoryGuard guard(device::Category::communication);
+  return at::empty({ranks, elements}, like.options().requires_grad(false));
+}
+
+// Each rank's part straight into its place, where the backend's own would go through a copy.
+c10::intrusive_ptr<c10d::Work> gather(c10d::Backend& backend, const at::Tensor& out, const at::Tensor& in,
+                                      std::chrono::milliseconds timeout) {
+  at::Tensor to = borrowed(out), from = borrowed(in);
+  if (is_gloo(backend)) return gather_in_place(backend, to, from, timeout);
+  return backend.all_gather_single(to, from);
+}
+
+c10::intrusive_ptr<c10d::Work> swap_parts(c10d::Backend& backend, const at::Tensor& parts,
+                                          const at::Tensor& in) {
+  at::Tensor to = borrowed(parts.view({-1})), from = borrowed(in.view({-1}));
+  // The backend moves the vectors out.
+  std::vector<int64_t> to_counts, from_counts;
+  return backend.all_to_all_single(to, from, to_counts, from_counts);
+}
+
+// Over Gloo each part leaves at once; elsewhere all of them with the last.
+std::function<c10::intrusive_ptr<c10d::Work>(int64_t)> part_sender(c10d::Backend& backend,
+                                                                   const at::Tensor& parts,
+                                                                   const at::Tensor& in,
+                                                                   std::chrono::milliseconds timeout) {
+  const at::Tensor to = borrowed(parts), from = borrowed(in.view({parts.size(0), -1}));
+  if (is_gloo(backend)) return ScatterInPlace(backend, to, from, timeout);
+  return [&backend, to, from, missing = parts.size(0)](int64_t) mutable {
+    return --missing > 0 ? c10::intrusive_ptr<c10d::Work>() : swap_parts(backend, to, from);
+  };
+}
+
 void add_row(at::Tensor& sum, const at::Tensor& row, Reduce op) {
   switch (op) {
     case Reduce::maximum:
@@ -75,7 +114,7 @@ void add_row(at::Tensor& sum, const at::Tensor& row, Reduce op) {
 }
 
 // out [n] = parts [size, n] reduced row by row.
-void reduce_rows(at::Tensor out, const at::Tensor& parts, Reduce op = Reduce::sum) {
+void reduce_rows(at::Tensor out, const at::Tensor& parts, Reduce op) {
   at::NoGradGuard no_grad;
   at::Tensor sum = is_half(out) ? parts[0].to(at::kFloat) : out;
   if (!is_half(out)) out.copy_(parts[0]);
@@ -83,36 +122,38 @@ void reduce_rows(at::Tensor out, const at::Tensor& parts, Reduce op = Reduce::su
   if (is_half(out)) out.copy_(sum);
 }
 
-// [rows, elements of `like`], in the memory of messages.
-at::Tensor scratch_rows(int64_t rows, const at::Tensor& like) {
-  device::CategoryGuard guard(device::Category::communication);
-  return at::empty({rows, like.numel()}, like.options().requires_grad(false));
-}
-
-// Each rank's part straight into its place, where the backend's own would go through a copy.
-c10::intrusive_ptr<c10d::Work> gather(c10d::Backend& backend, const at::Tensor& out, const at::Tensor& in,
-                                      std::chrono::milliseconds timeout) {
-  at::Tensor to = borrowed(out), from = borrowed(in);
-  if (backend.getBackendName() == "gloo") return gather_in_place(backend, to, from, timeout);
-  return backend.all_gather_single(to, from);
+std::function<void()> reduce_into(const at::Tensor& out, const at::Tensor& parts, Reduce op = Reduce::sum) {
+  return [flat_out = out.view({-1}), parts, op] {
+    device::CategoryGuard guard(device::Category::communication);
+    reduce_rows(flat_out, parts, op);
+  };
 }
 
 }  // namespace
 
-Pending Communicator::State::issue(Call call, const Start& start, std::function<void()> finish) {
+std::unique_ptr<Pending::State> Communicator::State::begin(Call call, std::function<void()> finish) {
   auto pending = std::make_unique<Pending::State>();
+  const double begin = Clock().seconds();
   call.sequence = call.point_to_point ? point_to_points++ : collectives++;
   pending->group = group;
   pending->line = MessageLine(log, *group, call, timed);
-  if (agreement && !call.point_to_point) agreement->confirm(*group, call);
   pending->finish = std::move(finish);
+  pending->call = std::move(call);
+  if (agreement && !pending->call.point_to_point) agreement->confirm(*group, pending->call);
+  pending->line.expose(Clock().seconds() - begin);
+  return pending;
+}
+
+Pending Communicator::State::issue(Call call, const Start& start, std::function<void()> finish) {
+  auto pending = begin(std::move(call), std::move(finish));
+  const double begin = Clock().seconds();
   try {
     if (start) pending->work = start(*backend);
-    pending->line.handed_over(pending->work, /*tells=*/!call.point_to_point, group->timeout);
+    pending->line.watch(pending->work, /*tells=*/!pending->call.point_to_point, group->timeout);
   } catch (const std::exception& error) {
-    throw_failure(*group, call, error);
+    throw_failure(*group, pending->call, error);
   }
-  pending->call = std::move(call);
+  pending->line.expose(Clock().seconds() - begin);
   return Pending(std::move(pending));
 }
 
@@ -155,16 +196,13 @@ bool Communicator::is_small(const at::Tensor& tensor) const {
 // One hop: all ranks tell all of it to all, and each reduces in rank order. A ring takes 2 (size - 1) hops
 // through the backend's thread, and of a small message they are all the cost.
 Pending Communicator::all_reduce_at_once(at::Tensor tensor, Reduce op, Site site) {
-  const at::Tensor parts = scratch_rows(size(), tensor);
+  const at::Tensor parts = rows_of(size(), tensor.numel(), tensor);
   Pending pending = state_->issue(
       call_over("all_reduce", to_string(op), tensor, site),
       [&](c10d::Backend& backend) {
         return gather(backend, parts.view({-1}), tensor.view({-1}), state_->group->timeout);
       },
-      [flat = tensor.view({-1}), parts, op] {
-        device::CategoryGuard guard(device::Category::communication);
-        reduce_rows(flat, parts, op);
-      });
+      reduce_into(tensor, parts, op));
   pending.keep(parts);
   pending.keep(std::move(tensor));
   return pending;
@@ -190,28 +228,28 @@ Pending Communicator::all_gather(at::Tensor out, at::Tensor in, Site site) {
 // Gloo's own is a clone and an all-reduce: twice the bytes on the wire, and summed in no stated order.
 Pending Communicator::reduce_scatter(at::Tensor out, at::Tensor in, Site site) {
   check_pair("reduce_scatter", in, out, size());
-  at::Tensor flat_out = out.view({-1});
   if (!state_->backend) {
     at::NoGradGuard no_grad;
-    flat_out.copy_(in.view({-1}));
+    out.view({-1}).copy_(in.view({-1}));
     return {};
   }
-  const at::Tensor parts = scratch_rows(size(), out);
+  const at::Tensor parts = rows_of(size(), in.numel() / size(), in);
   Pending pending = state_->issue(
       call_over("reduce_scatter", "", in, site),
-      [&](c10d::Backend& backend) {
-        at::Tensor to = borrowed(parts.view({-1})), from = borrowed(in.view({-1}));
-        // The backend moves the vectors out.
-        std::vector<int64_t> to_counts, from_counts;
-        return backend.all_to_all_single(to, from, to_counts, from_counts);
-      },
-      [flat_out, parts] {
-        device::CategoryGuard guard(device::Category::communication);
-        reduce_rows(flat_out, parts);
-      });
+      [&](c10d::Backend& backend) { return swap_parts(backend, parts, in); }, reduce_into(out, parts));
   pending.keep(parts);
   pending.keep(std::move(in));
   return pending;
+}
+
+Pending Communicator::reduce_scatter_in_parts(at::Tensor out, at::Tensor in, Site site) {
+  check_pair("reduce_scatter", in, out, size());
+  MUSTER_CHECK(state_->backend, "a group of one has no parts");
+  const at::Tensor parts = rows_of(size(), in.numel() / size(), in);
+  auto pending = state_->begin(call_over("reduce_scatter", "", in, site), reduce_into(out, parts));
+  pending->send_part = part_sender(*state_->backend, parts, in, state_->group->timeout);
+  pending->lent = {parts, in};
+  return Pending(std::move(pending));
 }
 
 Pending Communicator::all_to_all(at::Tensor out, at::Tensor in, std::vector<int64_t> out_counts,
@@ -239,15 +277,13 @@ Pending Communicator::all_to_all(at::Tensor out, at::Tensor in, std::vector<int6
 
 Pending Communicator::broadcast(at::Tensor tensor, int64_t root, Site site) {
   if (!state_->backend) return {};
-  Pending pending = state_->issue(call_over("broadcast", fmt::format("root {}", root), tensor, site),
-                                  [&](c10d::Backend& backend) {
-                                    c10d::BroadcastOptions options;
-                                    options.rootRank = root;
-                                    std::vector<at::Tensor> tensors{borrowed(tensor)};
-                                    return backend.broadcast(tensors, options);
-                                  });
-  pending.keep(std::move(tensor));
-  return pending;
+  return state_->issue(call_over("broadcast", fmt::format("root {}", root), tensor, site),
+                       [&](c10d::Backend& backend) {
+                         c10d::BroadcastOptions options;
+                         options.rootRank = root;
+                         std::vector<at::Tensor> tensors{tensor};
+                         return backend.broadcast(tensors, options);
+                       });
 }
 
 Pending Communicator::send(at::Tensor tensor, int64_t to, int tag, Site site) {

@@ -47,6 +47,9 @@ class Pending {
   Pending& operator=(Pending&&) noexcept;
   void wait();
   bool done() const;
+  // Of a reduce_scatter_in_parts: the part of the input for `rank` is there and does not change any more.
+  // Once for each rank, in any order, before wait().
+  void ready(int64_t rank);
   // Holds memory that the backend only borrows until the collective is over, waited for or not.
   void keep(at::Tensor borrowed);
   struct State;
@@ -80,6 +83,9 @@ class Communicator {
   // out [n] = sum over ranks of in [size * n], this rank's part; summed in rank order, 16-bit floats in fp32.
   // Takes scratch as large as `in` until it is waited for (category communication).
   Pending reduce_scatter(at::Tensor out, at::Tensor in, Site site = Site::current());
+  // The same one message, of an input that comes part by part: each part leaves when ready() tells of it,
+  // beside the work for the next.
+  Pending reduce_scatter_in_parts(at::Tensor out, at::Tensor in, Site site = Site::current());
   // Splits along dim 0; counts of 0 are fine.
   Pending all_to_all(at::Tensor out, at::Tensor in, std::vector<int64_t> out_counts,
                      std::vector<int64_t> in_counts, Site site = Site::current());

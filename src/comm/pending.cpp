@@ -10,7 +10,6 @@ namespace muster::comm {
 
 MessageLine::MessageLine(std::shared_ptr<MessageLog> log, const Group& group, const Call& call, bool timed)
     : log_(std::move(log)), record_(log_->record), timed_(timed) {
-  if (timed_) begun_seconds_ = Clock().seconds();
   if (!record_) return;
   index_ = record_->messages.size();
   telemetry::MessageEvent event;
@@ -20,15 +19,12 @@ MessageLine::MessageLine(std::shared_ptr<MessageLog> log, const Group& group, co
   event.group_size = group.size();
   event.sequence = call.sequence;
   event.issued_after = event.needed_after = record_->ops.size();
-  if (timed_) event.issued_seconds = event.done_seconds = event.needed_seconds = begun_seconds_;
+  if (timed_) event.issued_seconds = event.done_seconds = event.needed_seconds = Clock().seconds();
   record_->messages.push_back(std::move(event));
 }
 
-void MessageLine::handed_over(c10::intrusive_ptr<c10d::Work>& work, bool tells,
-                              std::chrono::milliseconds timeout) {
-  if (!timed_) return;
-  expose(Clock().seconds() - begun_seconds_);
-  if (!record_ || !work) return;
+void MessageLine::watch(c10::intrusive_ptr<c10d::Work>& work, bool tells, std::chrono::milliseconds timeout) {
+  if (!timed_ || !record_ || !work) return;
   auto future = tells ? work->getFuture() : nullptr;
   if (!future) {
     work = watched(std::move(work), timeout);
@@ -46,15 +42,15 @@ void MessageLine::needed() {
 }
 
 void MessageLine::waited(double seconds) {
-  if (!log_ || !timed_) return;
   expose(seconds);
   telemetry::MessageEvent* message = event();
-  if (!message) return;
+  if (!message || !timed_) return;
   const double done_at = done_at_ ? done_at_->load() : 0;
   message->done_seconds = done_at > 0 ? done_at : Clock().seconds();
 }
 
 void MessageLine::expose(double seconds) {
+  if (!log_ || !timed_) return;
   log_->exposed_seconds += seconds;
   if (telemetry::MessageEvent* message = event()) message->exposed_seconds += seconds;
 }
@@ -88,7 +84,19 @@ void Pending::wait() {
   state_->lent.clear();
 }
 
+void Pending::ready(int64_t rank) {
+  const double begin = Clock().seconds();
+  try {
+    state_->work = state_->send_part(rank);
+  } catch (const std::exception& error) {
+    throw_failure(*state_->group, state_->call, error);
+  }
+  state_->line.watch(state_->work, /*tells=*/false);
+  state_->line.expose(Clock().seconds() - begin);
+}
+
 void Pending::State::wait_for_work() {
+  MUSTER_CHECK(work || !send_part, "{} is waited for before all of its parts are ready", call.op);
   if (!work) return;
   bool finished = false;
   try {

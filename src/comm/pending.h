@@ -15,29 +15,31 @@ class MessageLine {
   MessageLine() = default;
   // Appends the message to the record, if one is being written.
   MessageLine(std::shared_ptr<MessageLog> log, const Group& group, const Call& call, bool timed);
-  // Notes how long handing it over took since it was appended, and from now on when `work` ends, on whichever
-  // thread ends it. A work that does not tell gives way to one that does.
-  void handed_over(c10::intrusive_ptr<c10d::Work>& work, bool tells, std::chrono::milliseconds timeout);
+  // From now on notes when `work` ends, on whichever thread ends it. A work that does not tell gives way to
+  // one that does.
+  void watch(c10::intrusive_ptr<c10d::Work>& work, bool tells, std::chrono::milliseconds timeout);
+  // The rank stood still for the message.
+  void expose(double seconds);
   // The result is asked for; and, `seconds` later, there.
   void needed();
   void waited(double seconds);
 
  private:
   telemetry::MessageEvent* event() const;
-  void expose(double seconds);
 
   std::shared_ptr<MessageLog> log_;
   telemetry::StepRecord* record_ = nullptr;
   size_t index_ = 0;
   bool timed_ = false;
-  double begun_seconds_ = 0;
   std::shared_ptr<std::atomic<double>> done_at_;
 };
 
 struct Pending::State {
   std::shared_ptr<const Group> group;
   Call call;
-  c10::intrusive_ptr<c10d::Work> work;  // null: nothing had to move
+  c10::intrusive_ptr<c10d::Work> work;  // null: nothing had to move, or not all parts are ready
+  // Of a message whose input comes in parts: sends one; the work when it is the last.
+  std::function<c10::intrusive_ptr<c10d::Work>(int64_t rank)> send_part;
   std::function<void()> finish;
   MessageLine line;
   bool waited = false;

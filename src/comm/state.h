@@ -20,8 +20,9 @@ struct Communicator::State {
   uint64_t collectives = 0, point_to_points = 0;
 
   using Start = std::function<c10::intrusive_ptr<c10d::Work>(c10d::Backend&)>;
-  // The one way out: numbers the call, agrees on it, records it, starts it. `finish` runs when it is waited
-  // for.
+  // The one way out: numbers the call, records it, agrees on it; and starts it. `finish` runs when it is
+  // waited for.
+  std::unique_ptr<Pending::State> begin(Call call, std::function<void()> finish);
   Pending issue(Call call, const Start& start, std::function<void()> finish = {});
 };
 

@@ -41,6 +41,9 @@ class TensorGroup {
   comm::Pending reduce_scatter(at::Tensor x_M, at::Tensor x_N, Site site = Site::current()) const {
     return peers_->reduce_scatter(std::move(x_M), std::move(x_N), site);
   }
+  comm::Pending reduce_scatter_in_parts(at::Tensor x_M, at::Tensor x_N, Site site = Site::current()) const {
+    return peers_->reduce_scatter_in_parts(std::move(x_M), std::move(x_N), site);
+  }
 
  private:
   comm::Communicator* peers_ = nullptr;

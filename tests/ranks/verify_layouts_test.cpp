@@ -50,6 +50,32 @@ INSTANTIATE_TEST_SUITE_P(
                        ::testing::Values(std::pair(1, "float64"), std::pair(4, "float64"),
                                          std::pair(2, "float32"))));
 
+// Sums large enough to travel in runs of rows: in two messages, or in parts of one.
+TEST(VerifyMore, LargeSumsTravelInRuns) {
+  const Folder folder;
+  const std::string job =
+      small_job(folder, "llama") +
+      " --set model.num_hidden_layers=2 --set model.hidden_size=256 --set "
+      "data.sequence_length=512 --set model.max_position_embeddings=512 --set "
+      "training.micro_batch_size=4 --set training.global_batch_size=4 --set layout.tensor=";
+  const auto sums = [&](const std::string& more, const char* op) {
+    const Outcome outcome = muster("rehearse " + job + more + " --json");
+    EXPECT_EQ(outcome.status, 0) << outcome.err;
+    const Json rehearsal = Json::parse(outcome.out);
+    for (const Json& message : rehearsal["messages"])
+      if (message["op"] == op) return message["count"].get<int64_t>();
+    return int64_t{0};
+  };
+  constexpr int64_t kLayers = 2, kLossAndNorm = 3;
+  EXPECT_EQ(sums("2", "all_reduce"), 2 * 4 * kLayers + 2 + kLossAndNorm);
+  EXPECT_EQ(sums("2 --set layout.sequence_parallel=true", "reduce_scatter"), 4 * kLayers + 2);
+  for (const char* more : {"2", "2 --set layout.sequence_parallel=true",
+                           "4 --set layout.sequence_parallel=true --set model.num_key_value_heads=4"}) {
+    const Outcome outcome = muster("verify " + job + more);
+    EXPECT_EQ(outcome.status, 0) << more << outcome.out << outcome.err;
+  }
+}
+
 TEST(VerifyMore, ATensorGroupWithEverything) {
   const Folder folder;
   const std::string llama =

@@ -1,7 +1,5 @@
 // `muster doctor`: checks a job and shows what it comes to: each value with where it came from, and who talks
 // to whom. Prints the manual of the keys, and the presets.
-#include <fmt/ranges.h>
-
 #include <cstdio>
 
 #include "base/error.h"
@@ -9,6 +7,7 @@
 #include "base/table.h"
 #include "base/units.h"
 #include "cli/front/verbs.h"
+#include "cli/front/who_talks.h"
 #include "cli/job_options.h"
 #include "cli/verb.h"
 #include "data/dataset.h"
@@ -50,8 +49,8 @@ Json settings_json(spec::Job& job) {
 }
 
 // {"job", "settings": {section: {key: {value, origin}}}, "parameters", "micro_batches", "tokens_per_step",
-//  "world_size", "mesh": [{"axis", "size", "groups"}]}, the axes innermost first.
-Json as_json(spec::Job& job, const spec::Mesh& mesh) {
+//  "world_size", "mesh": [{"axis", "size", "groups"}], "talks": who_talks.h}, the axes innermost first.
+Json as_json(spec::Job& job, const spec::Mesh& mesh, const spec::Hardware& hardware) {
   Json axes = Json::array();
   for (spec::Axis axis : mesh.order())
     axes.push_back({{"axis", to_string(axis)}, {"size", mesh.size(axis)}, {"groups", groups(mesh, axis)}});
@@ -61,36 +60,22 @@ Json as_json(spec::Job& job, const spec::Mesh& mesh) {
           {"micro_batches", micro_batches(job)},
           {"tokens_per_step", job.training.global_batch_size * job.data.sequence_length},
           {"world_size", mesh.world_size()},
-          {"mesh", axes}};
+          {"mesh", axes},
+          {"talks", to_json(who_talks(mesh, hardware), estimate::step_messages(job))}};
 }
 
-// The first few ranks of a long list: "0 1 2 3 ... 511".
-std::string brief(const std::vector<int64_t>& ranks) {
-  if (ranks.size() <= 8) return fmt::format("{}", fmt::join(ranks, " "));
-  return fmt::format("{} ... {}", fmt::join(ranks.begin(), ranks.begin() + 4, " "), ranks.back());
+// Payload on one rank (estimate/step_messages.h), over the links of the hardware file.
+void print_mesh(const spec::Job& job, const spec::Mesh& mesh, const spec::Hardware& hardware) {
+  fmt::print("\nwho talks to whom, innermost first; links of {}\n{}", hardware.name,
+             picture(who_talks(mesh, hardware), estimate::step_messages(job)));
 }
 
-std::string brief(const std::vector<std::vector<int64_t>>& groups) {
-  std::string text;
-  for (size_t at = 0; at < groups.size() && at < 4; ++at)
-    text += fmt::format("{}[{}]", at ? " " : "", brief(groups[at]));
-  return groups.size() > 4 ? fmt::format("{} and {} more", text, groups.size() - 4) : text;
-}
-
-void print_mesh(const spec::Mesh& mesh) {
-  Table table({"axis, innermost first", "size", "groups of ranks that talk"});
-  for (spec::Axis axis : mesh.order())
-    table.add({to_string(axis), std::to_string(mesh.size(axis)),
-               mesh.size(axis) == 1 ? "alone" : brief(groups(mesh, axis))});
-  fmt::print("\n{}", table.text());
-}
-
-void print_job(const spec::Job& job, const spec::Mesh& mesh) {
+void print_job(const spec::Job& job, const spec::Mesh& mesh, const spec::Hardware& hardware) {
   fmt::print("{}\n{} parameters; {} ranks; {} micro-batches of {} on each; {} tokens a step\n",
              effective_toml(job), format_exact(spec::ParameterTable(job.model).elements()), mesh.world_size(),
              micro_batches(job), job.training.micro_batch_size,
              format_exact(job.training.global_batch_size * job.data.sequence_length));
-  print_mesh(mesh);
+  print_mesh(job, mesh, hardware);
 }
 
 int print_presets() {
@@ -108,12 +93,14 @@ int run(const Options& options) {
   Problems problems;
   problems.gather([&] { resolve_layout(job, world_size(options, job.layout)); });
   if (!job.data.path.empty() || !job.data.sources.empty()) data::check(job, problems);
+  spec::Hardware hardware;
+  problems.gather([&] { hardware = spec::load_hardware(job.hardware.name); });
   problems.throw_if_any();
   const spec::Mesh mesh = make_mesh(job.layout);
   if (options.job.json)
-    fmt::print("{}\n", as_json(job, mesh).dump());
+    fmt::print("{}\n", as_json(job, mesh, hardware).dump());
   else
-    print_job(job, mesh);
+    print_job(job, mesh, hardware);
   return 0;
 }
 

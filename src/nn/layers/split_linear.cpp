@@ -21,12 +21,12 @@ void column_linear_backward(Executor& run, const TensorGroup& group, at::Tensor 
     return;
   }
   GatheredRows x(run, group, x_MI);
-  const bool shares = group.shares_rows();
-  const at::Tensor dx_NI = shares ? run.empty({dy_NO.size(0), x_MI.size(1)}, Category::temporary) : dx_MI;
-  linear_backward_input(run, dx_NI, dy_NO, weight);
-  comm::Pending sum = shares ? group.reduce_scatter(dx_MI, dx_NI) : group.all_reduce(dx_NI);
+  SummedRows dx(run, group, dx_MI);
+  dx.for_each_run([&](const at::Tensor& dx_RI, int64_t first, int64_t rows) {
+    linear_backward_input(run, dx_RI, dy_NO.narrow(0, first, rows), weight);
+  });
   linear_backward_weight(run, weight, bias, dy_NO, x.whole());
-  sum.wait();
+  dx.wait();
 }
 
 at::Tensor gradient_beside(const Executor& run, const TensorGroup& group, const at::Tensor& x_MI) {
@@ -35,13 +35,12 @@ at::Tensor gradient_beside(const Executor& run, const TensorGroup& group, const 
 
 void row_linear(Executor& run, const TensorGroup& group, at::Tensor y_MO, const at::Tensor& x_NI,
                 const Weight& weight, const Weight& bias) {
-  if (group.shares_rows()) {
-    const at::Tensor y_NO = run.empty({x_NI.size(0), y_MO.size(1)}, Category::temporary);
-    linear(run, y_NO, x_NI, weight, {});
-    group.reduce_scatter(y_MO, y_NO).wait();
-  } else {
-    linear(run, y_MO, x_NI, weight, {});
-    group.all_reduce(y_MO).wait();
+  {
+    SummedRows y(run, group, y_MO);
+    y.for_each_run([&](const at::Tensor& y_RO, int64_t first, int64_t rows) {
+      linear(run, y_RO, x_NI.narrow(0, first, rows), weight, {});
+    });
+    y.wait();
   }
   if (bias.defined()) add_bias(run, y_MO, bias);
 }

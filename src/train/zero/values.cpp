@@ -40,10 +40,10 @@ void Values::use(int64_t unit) {
     MUSTER_CHECK(next_ < uses_.size() && uses_[next_] == unit, "unit {} is used out of order", unit);
     ++next_;
     fetch(bucket);
+    // Behind it, so that the link does not rest while it is waited for.
+    for (int64_t other : next_units(ahead_.units, unit)) fetch(parameters_->bucket_of(other));
   }
   gathers_[bucket].wait();
-  if (sharding.values)
-    for (int64_t other : next_units(ahead_.units, unit)) fetch(parameters_->bucket_of(other));
 }
 
 void Values::leave(int64_t unit) {

@@ -68,7 +68,8 @@ Rehearsal rehearse(const spec::Job& job, int64_t rank) {
                      fmt::format("name one from 0 to {}", mesh.world_size() - 1)});
   device::install_ledgers();
   const Clock clock;
-  train::Rank program(job, mesh, rank, comm::without_peers(mesh, rank, job.training.device), at::kMeta, clock);
+  train::Rank program(job, mesh, rank, comm::without_peers(mesh, rank, job.training.device), at::kMeta,
+                      clock);
   const train::Feed feed(job, mesh, rank, nullptr);
 
   Rehearsal result{rank, mesh.world_size(), coordinates(mesh, rank), {}, {}, 0, 0, {}, {}};

@@ -24,6 +24,7 @@ soak() {
 
 soak "$build/test_checkpoint" --gtest_filter='CheckpointSet.*'
 soak "$build/test_train" --gtest_filter='*Reshard*'
+soak "$build/tests/test_checkpoint_memory"
 soak "$build/tests/test_save_kills"
 soak "$build/tests/test_resume" --gtest_filter='*B028*'
 soak "$build/tests/fuzz_checkpoint"

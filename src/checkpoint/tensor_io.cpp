@@ -1,6 +1,7 @@
 #include "checkpoint/tensor_io.h"
 
 #include <algorithm>
+#include <memory>
 
 #include "base/error.h"
 
@@ -50,7 +51,8 @@ void read_tensor(const SafetensorsFile& file, const TensorEntry& entry, const De
   const bool as_they_are = to.tensor.is_cpu() && to.tensor.scalar_type() == type && to.tensor.is_contiguous();
   const spec::Piece whole(entry.shape);
   const int64_t end = held == 0 ? 0 : to.piece.run_from(held - 1).global + 1;
-  at::Tensor staging;
+  // Not a tensor: what its allocator gives back cannot be had again at once, and would add up.
+  std::unique_ptr<char[]> staging;
   for (int64_t local = 0; local < held;) {
     const spec::FlatRun run = to.piece.run_from(local);
     if (as_they_are && run.count * width >= kLongRunBytes) {
@@ -61,10 +63,9 @@ void read_tensor(const SafetensorsFile& file, const TensorEntry& entry, const De
     }
     const int64_t last = std::min(end, run.global + kStagingBytes / width);
     const int64_t bytes = (last - run.global) * width;
-    if (!staging.defined()) staging = at::empty({last - run.global}, type);
-    file.read(entry, run.global * width, bytes, staging.data_ptr());
-    deliver(whole.narrow(run.global, last), entry.dtype,
-            {static_cast<const char*>(staging.data_ptr()), static_cast<size_t>(bytes)}, to);
+    if (!staging) staging = std::make_unique_for_overwrite<char[]>(kStagingBytes);
+    file.read(entry, run.global * width, bytes, staging.get());
+    deliver(whole.narrow(run.global, last), entry.dtype, {staging.get(), static_cast<size_t>(bytes)}, to);
     local = to.piece.find(last);
   }
 }

@@ -2,8 +2,10 @@
 
 #include "base/table.h"
 #include "base/units.h"
+#include "checkpoint/set/snapshot.h"
 #include "spec/mesh/local_shape.h"
 #include "train/rank.h"
+#include "train/state.h"
 
 namespace muster::plan {
 namespace {
@@ -72,13 +74,15 @@ Rehearsal rehearse(const spec::Job& job, int64_t rank) {
                       clock);
   const train::Feed feed(job, mesh, rank, nullptr);
 
-  Rehearsal result{rank, mesh.world_size(), coordinates(mesh, rank), {}, {}, 0, 0, {}, {}};
+  Rehearsal result{rank, mesh.world_size(), coordinates(mesh, rank), {}, {}, 0, 0, {}, {}, 0};
   {
     const train::Rank::Recording recording(program, result.record);
     program.run_step(feed, 1);
   }
   result.padding = padding_of(job, mesh, rank);
   result.bucket_padding = padding_of(program.parameters());
+  if (job.checkpoint.is_on() && job.checkpoint.async)
+    result.snapshot_bytes = checkpoint::snapshot_bytes(train::state_of(program), rank);
   result.memory = telemetry::memory_figures(result.record);
   result.hardware_flops = result.record.hardware_flops();
   result.model_flops = model_flops_per_step(job) / static_cast<double>(mesh.world_size());
@@ -105,6 +109,7 @@ Json to_json(const Rehearsal& rehearsal) {
   json["gathered_bytes"] = memory.gathered_bytes;
   json["peak_bytes"] = memory.peak_bytes;
   json["peak_at"] = memory.peak_at;
+  json["host"] = {{"snapshot_bytes", rehearsal.snapshot_bytes}};
   json["messages"] = Json::array();
   for (const telemetry::MessageTotal& total : rehearsal.record.message_totals())
     json["messages"].push_back(
@@ -123,6 +128,7 @@ std::string to_text(const Rehearsal& rehearsal) {
   add_row(bytes, "persistent", memory.persistent());
   if (memory.gathered_bytes > 0) add_row(bytes, "gathered at a time", memory.gathered_bytes);
   add_row(bytes, "peak", memory.peak_bytes);
+  if (rehearsal.snapshot_bytes > 0) add_row(bytes, "host: snapshot of a save", rehearsal.snapshot_bytes);
 
   Table messages({"axis", "op", "messages a step", "bytes", ""});
   for (const telemetry::MessageTotal& total : rehearsal.record.message_totals())

@@ -28,6 +28,7 @@ struct Rehearsal {
   double hardware_flops = 0;  // that ran on this rank
   std::vector<Padding> padding;
   std::vector<BucketPadding> bucket_padding;
+  int64_t snapshot_bytes = 0;  // of host memory, that saves in the background take; 0: there are none
 };
 
 // `job` is resolved (resolve_layout). Takes milliseconds, and memory for shapes alone.

@@ -43,7 +43,9 @@ Checkpoints::~Checkpoints() {
 
 int64_t Checkpoints::resume() {
   const bool leads = rank_.number() == 0;
-  const checkpoint::Expected expected = expected_of(job_, rank_.mesh().world_size());
+  checkpoint::Expected expected = expected_of(job_, rank_.mesh().world_size());
+  read_data();
+  expected.data = data_;
   const double start = now();
   const auto loaded = checkpoint::load_newest(assembly_, root_, state_, expected, rank_.number(), log_);
   if (!loaded) {
@@ -65,8 +67,19 @@ int64_t Checkpoints::resume() {
   return newest_step_;
 }
 
+void Checkpoints::read_data() {
+  if (leads() && data_.empty()) data_ = data_of(job_);
+}
+
+checkpoint::Manifest Checkpoints::facts(int64_t step) const {
+  checkpoint::Manifest facts = facts_of(job_, rank_.mesh().world_size(), step);
+  facts.data = data_;
+  return facts;
+}
+
 void Checkpoints::claim() {
   if (!job_.checkpoint.is_on()) return;
+  read_data();
   Json mine;
   if (rank_.number() == 0) {
     try {
@@ -96,7 +109,9 @@ Checkpoints::Due Checkpoints::look(int64_t step) {
   if (!is_on()) return {};
   Due due;
   due.save = schedule_->is_due(step);
-  if (leads() && !wish_is_out_) wishes_ = schedule_->is_time(now());
+  // A wish that comes back while a save is under way is dropped, and would stand in the way of all later
+  // ones.
+  if (leads() && !wish_is_out_ && !under_way_) wishes_ = schedule_->is_time(now());
   collect();
   const std::optional<Ballot> agreed = votes_.exchange(ballot());
   wish_is_out_ |= wishes_;
@@ -126,8 +141,7 @@ void Checkpoints::save(int64_t step) {
 void Checkpoints::save_at_once(int64_t step) {
   const double start = now();
   if (leads()) log_.info("checkpoint of step {}: requested", step);
-  const checkpoint::SaveOutcome outcome =
-      saver_->save(assembly_, state_, facts_of(job_, rank_.mesh().world_size(), step));
+  const checkpoint::SaveOutcome outcome = saver_->save(assembly_, state_, facts(step));
   if (outcome.is_durable())
     acknowledge(outcome.name, outcome.bytes, now() - start);
   else if (leads())
@@ -145,8 +159,7 @@ void Checkpoints::save_beside(int64_t step) {
   background_->wait();  // a save that others gave up may still use the snapshot
   if (leads()) log_.info("checkpoint of step {}: requested", step);
   failure_ = {};
-  under_way_ = {++begun_, step, now(), saver_->begin(facts_of(job_, rank_.mesh().world_size(), step)),
-                false,    false};
+  under_way_ = {++begun_, step, now(), saver_->begin(facts(step)), false, false};
   try {
     const bool is_first = snapshot_.bytes() == 0;
     snapshot_.take(state_, rank_.number());

@@ -55,6 +55,8 @@ class Checkpoints {
     bool acknowledged = false;  // rank 0: it is durable, and the log says so
   };
 
+  checkpoint::Manifest facts(int64_t step) const;
+  void read_data();
   void save_at_once(int64_t step);
   void save_beside(int64_t step);
   void in_background(std::function<void()> body);
@@ -77,6 +79,7 @@ class Checkpoints {
   checkpoint::Assembly assembly_;
   checkpoint::State state_;
   std::optional<checkpoint::SetName> parent_;
+  std::vector<checkpoint::ManifestData> data_;  // rank 0, once it was needed
   std::optional<checkpoint::Saver> saver_;
   std::optional<launch::StopRequest> stop_;
   std::optional<SaveSchedule> schedule_;

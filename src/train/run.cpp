@@ -99,10 +99,12 @@ void check_resume(const spec::Job& job, int64_t world_size, const fs::path& chec
   for (const checkpoint::Listed& listed :
        checkpoint::list_checkpoints(checkpoints, Log("", LogLevel::error))) {
     if (listed.standing != checkpoint::Standing::valid) continue;
-    const checkpoint::Expected expected = expected_of(job, world_size);
+    checkpoint::Expected expected = expected_of(job, world_size);
+    expected.data = data_of(job);
     const checkpoint::Differences differences = checkpoint::compare(listed.opened->manifest, expected);
     const std::string name = to_string(listed.name);
     Problems problems;
+    if (!differences.data.empty()) problems.add(UserError(differences.data));
     if (!differences.job.empty())
       problems.add("--resume", checkpoints.string(), name + " is of another run: " + differences.job,
                    "give the same job, or start a new run");

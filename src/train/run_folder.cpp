@@ -7,7 +7,8 @@ namespace muster::train {
 RunFolder choose_run_folder(const std::string& asked, const spec::Job& job) {
   if (!asked.empty()) {
     const RunFolder folder{asked};
-    if (fs::exists(folder.metrics()))
+    std::error_code ignored;  // create() says why a folder cannot be
+    if (fs::exists(folder.metrics(), ignored))
       throw UserError({"--run", asked, "must be a new folder, and this one holds a run",
                        "name another, or remove it first"});
     return folder;

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "base/error.h"
+#include "data/fingerprint.h"
 #include "data/order/cursor.h"
 #include "spec/config/fields.h"
 #include "spec/config/value.h"
@@ -117,10 +118,17 @@ std::map<std::string, std::string> replayed_job(const spec::Job& job) {
 }
 
 checkpoint::Expected expected_of(const spec::Job& job, int64_t world_size) {
-  checkpoint::Expected expected{replayed_job(job), {}, world_size, job.checkpoint.contract};
+  checkpoint::Expected expected{replayed_job(job), {}, world_size, job.checkpoint.contract, {}};
   for (const auto& [key, value] : expected.job)
     if (is_of_layout(key)) expected.layout_keys.insert(key);
   return expected;
+}
+
+std::vector<checkpoint::ManifestData> data_of(const spec::Job& job) {
+  std::vector<checkpoint::ManifestData> data;
+  for (const data::Fingerprint& file : data::fingerprints(job))
+    data.push_back({file.field, file.path, file.bytes, file.hash});
+  return data;
 }
 
 checkpoint::Manifest facts_of(const spec::Job& job, int64_t world_size, int64_t step) {

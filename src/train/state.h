@@ -19,6 +19,9 @@ checkpoint::State state_of(Rank& rank);
 // computes what, and so the order of sums, make another layout of it.
 std::map<std::string, std::string> replayed_job(const spec::Job& job);
 checkpoint::Expected expected_of(const spec::Job& job, int64_t world_size);
+// What the run reads, for one rank to tell and to ask after: `data` of a manifest and of Expected. Reads the
+// files.
+std::vector<checkpoint::ManifestData> data_of(const spec::Job& job);
 
 // What a checkpoint after update `step` says of the run.
 checkpoint::Manifest facts_of(const spec::Job& job, int64_t world_size, int64_t step);

@@ -194,7 +194,7 @@ TEST(OrderedUpdate, B094_AnEmptyShardCountsNothing) {
   });
 }
 
-TEST(OrderedUpdate, B066_OneRanksInfinitySkipsAllAlike) {
+TEST(OrderedUpdate, B066_S15_OneRanksInfinitySkipsAllAlike) {
   as_ranks(2, [](comm::Communicator& data) {
     for (float bad : {std::numeric_limits<float>::infinity(), std::numeric_limits<float>::quiet_NaN()}) {
       Step step(data);

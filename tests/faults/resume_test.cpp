@@ -7,72 +7,13 @@
 
 #include <random>
 
-#include "tests/program.h"
+#include "tests/faults/runs.h"
 
 namespace muster::test {
 namespace {
 
 using ::testing::HasSubstr;
 using ::testing::Not;
-
-// 9 updates over 12 windows of 4 sequences a step: three epochs, shuffled (CASES B019); warm-up of 10 to
-// 1e-3, so that update k has k x 1e-4 (CASES B015); two micro-batches accumulated a rank (CASES B017).
-constexpr const char* kOptimizer =
-    "dropout = 0.1\n[optimizer]\nlearning_rate = 1e-3\nwarmup_steps = 10\nschedule = \"constant\"\n"
-    "[checkpoint]\n";
-
-std::string nine_steps(const Folder& folder, int every) {
-  const std::string job =
-      small_job(folder, "llama", kOptimizer + ("every = " + std::to_string(every) + "\n"));
-  std::string ids = read_text(folder / "tokens.bin");
-  ids.resize(2 * (12 * 24 + 1));
-  write_text(folder / "tokens.bin", ids);
-  std::string text = read_text(job);
-  for (const auto& [from, to] : {std::pair("steps = 6", "steps = 9"),
-                                 {"batch_size = 8", "batch_size = 4"},
-                                 {"micro_batch_size = 2", "micro_batch_size = 1"}})
-    text.replace(text.find(from), std::string(from).size(), to);
-  write_text(job, text);
-  return job;
-}
-
-// The save is over before the next step begins, so that what a kill after it loses is known.
-constexpr const char* kAtOnce = " --set checkpoint.async=false";
-
-Outcome train(const Folder& folder, const std::string& name, const std::string& more,
-              const std::string& fault = "") {
-  return muster("train " + more + " --run " + (folder / name).string(),
-                fault.empty() ? "" : "MUSTER_FAULT=" + fault);
-}
-
-std::string weights(const Folder& folder, const std::string& name) {
-  return read_text(folder / (name + "/weights/model.safetensors"));
-}
-
-// What must be equal of two runs, step by step.
-std::vector<Json> trajectory(const Folder& folder, const std::string& name) {
-  std::vector<Json> steps;
-  for (const Json& m : read_metrics(folder / name))
-    steps.push_back({m["step"], m["loss"], m["grad_norm"], m["learning_rate"], m["tokens_seen"]});
-  return steps;
-}
-
-void expect_equal_runs(const Folder& folder, const std::string& one, const std::string& other) {
-  EXPECT_EQ(trajectory(folder, one), trajectory(folder, other));
-  EXPECT_EQ(weights(folder, one), weights(folder, other));
-}
-
-fs::path checkpoint(const Folder& folder, const std::string& run, const std::string& name) {
-  return folder / (run + "/checkpoints/" + name);
-}
-
-std::vector<std::string> checkpoints(const Folder& folder, const std::string& run) {
-  std::vector<std::string> names;
-  for (const fs::directory_entry& entry : fs::directory_iterator(folder / (run + "/checkpoints")))
-    names.push_back(entry.path().filename().string());
-  std::ranges::sort(names);
-  return names;
-}
 
 TEST(Resume, KilledAnywhereItEndsWithTheSameBits) {
   for (const char* procs : {"1", "2"}) {
@@ -201,7 +142,7 @@ std::string shards(const fs::path& folder) {
 }
 
 // RELIABILITY scenario 27: the writer stands still for 2 s at its first fsync while the updates after 5 run.
-TEST(Resume, B027_ASlowSaveIsAllOfItsStep) {
+TEST(Resume, B027_S27_ASlowSaveIsAllOfItsStep) {
   const Folder folder;
   const std::string job = nine_steps(folder, 5) + " --procs 2";
   ASSERT_EQ(train(folder, "at_once", job + kAtOnce).status, 0);
@@ -363,7 +304,7 @@ TEST(Resume, WhereAllAreDamagedTheRunStops) {
 }
 
 // RELIABILITY scenario 44: SIGTERM and SIGINT save at the next step, the exit status tells, the rest follows.
-TEST(Resume, AStopSavesFirst) {
+TEST(Resume, S44_AStopSavesFirst) {
   for (const auto& [procs, signal, status] :
        {std::tuple("1", "TERM", 143), std::tuple("2", "TERM", 143), std::tuple("2", "INT", 130)}) {
     const Folder folder;

@@ -103,6 +103,29 @@ int64_t newest_committed(const fs::path& root, const Log& log) {
   return 0;
 }
 
+std::string content_text(const ManifestData& data) {
+  return fmt::format("{} bytes, xxh3 {}", data.bytes, hash_text(data.hash));
+}
+
+// Names may differ, contents not. Where one side has no fingerprints there is nothing to compare.
+std::vector<Problem> compare_data(const Manifest& manifest, const Expected& expected) {
+  std::vector<Problem> problems;
+  if (manifest.data.empty() || expected.data.empty()) return problems;
+  const char* remedy = "give the data of the run, or start a new run from the checkpoint with model.weights";
+  if (manifest.data.size() != expected.data.size())
+    return {{"data.path", std::to_string(expected.data.size()) + " files",
+             fmt::format("the run was saved with {}", manifest.data.size()), remedy}};
+  for (size_t at = 0; at < manifest.data.size(); ++at) {
+    const ManifestData &saved = manifest.data[at], &now = expected.data[at];
+    if (saved.bytes != now.bytes || saved.hash != now.hash)
+      problems.push_back({now.field, now.path,
+                          fmt::format("holds other data ({}) than the run that saved {} had ({})",
+                                      content_text(now), to_string(manifest.name), content_text(saved)),
+                          remedy});
+  }
+  return problems;
+}
+
 }  // namespace
 
 Differences compare(const Manifest& manifest, const Expected& expected) {
@@ -123,6 +146,7 @@ Differences compare(const Manifest& manifest, const Expected& expected) {
     differ(expected.layout_keys.contains(key) ? found.layout : found.job, key, value(manifest.job, key),
            value(expected.job, key));
   differ(found.layout, "the number of ranks", std::to_string(manifest.world), std::to_string(expected.world));
+  found.data = compare_data(manifest, expected);
   return found;
 }
 
@@ -130,6 +154,7 @@ const char* contract_of(const Manifest& manifest, const Expected& expected) {
   const Differences differences = compare(manifest, expected);
   const std::string name = to_string(manifest.name);
   if (!differences.job.empty()) mismatch(fmt::format("{} is of another run: {}", name, differences.job));
+  if (!differences.data.empty()) mismatch(to_string(differences.data.front()));
   if (differences.layout.empty()) return kReplay;
   if (expected.contract != kCoverage)
     mismatch(fmt::format("{} is of another layout, and checkpoint.contract is \"{}\": {}", name,

@@ -2,6 +2,7 @@
 #pragma once
 #include <set>
 
+#include "base/error.h"
 #include "checkpoint/set/assembly.h"
 #include "checkpoint/set/catalog.h"
 #include "checkpoint/set/state.h"
@@ -19,16 +20,18 @@ struct Expected {
   std::map<std::string, std::string> job;  // as a manifest has it
   std::set<std::string> layout_keys;       // those of them that decide only who computes what
   int64_t world = 1;
-  std::string contract = kReplay;  // the weakest that it accepts
+  std::string contract = kReplay;    // the weakest that it accepts
+  std::vector<ManifestData> data{};  // none: not asked of this rank
 };
 
 // The keys in which the run that saved and the one that loads differ, as text; empty: none.
 struct Differences {
   std::string job, layout;
+  std::vector<Problem> data;  // a file each
 };
 Differences compare(const Manifest& manifest, const Expected& expected);
-// The contract under which the run goes on from it. Throws WorldError(mismatch) where the jobs differ, or the
-// layouts, and the run accepts only a replay.
+// The contract under which the run goes on from it. Throws WorldError(mismatch) where the jobs or their data
+// differ, or the layouts, and the run accepts only a replay.
 const char* contract_of(const Manifest& manifest, const Expected& expected);
 
 // Fills `state` from the newest valid checkpoint of `root` and returns its manifest; nothing where there is

@@ -23,6 +23,10 @@ Json to_json(const ManifestFile& file) {
   return {{"name", file.name}, {"bytes", file.bytes}, {"chunks", chunks}};
 }
 
+Json to_json(const ManifestData& data) {
+  return {{"field", data.field}, {"path", data.path}, {"bytes", data.bytes}, {"hash", hash_text(data.hash)}};
+}
+
 Json to_json(const ManifestPiece& at) {
   Json runs = Json::array();
   for (const spec::IndexRun& run : at.piece.part().runs) runs.push_back({run.global, run.size});
@@ -55,6 +59,8 @@ class Reader {
     m.job = json.at("job").get<std::map<std::string, std::string>>();
     m.code = json.at("code").get<std::map<std::string, std::string>>();
     m.next_sample = number(json.at("cursor"), "next_sample");
+    if (json.contains("data"))
+      for (const Json& entry : json.at("data")) m.data.push_back(data(entry));
     m.learning_rate = json.at("learning_rate").get<double>();
     for (const auto& [name, value] : json.at("counters").items()) m.counters[name] = whole(value, name);
     m.chunk_bytes = number(json, "chunk_bytes");
@@ -86,8 +92,12 @@ class Reader {
     const auto digits = json.get<std::string>();
     uint64_t value = 0;
     const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value, 16);
-    if (error != std::errc() || digits != hash_text(value)) refuse(source_, "a chunk's hash is none");
+    if (error != std::errc() || digits != hash_text(value)) refuse(source_, "a hash is none");
     return value;
+  }
+
+  ManifestData data(const Json& json) const {
+    return {text(json, "field"), text(json, "path"), number(json, "bytes"), hash(json.at("hash"))};
   }
 
   ManifestFile file(const Json& json, int64_t chunk_bytes) const {
@@ -173,7 +183,8 @@ int64_t Manifest::bytes() const {
 }
 
 Json to_json(const Manifest& m) {
-  Json files = Json::array(), tensors = Json::array();
+  Json data = Json::array(), files = Json::array(), tensors = Json::array();
+  for (const ManifestData& file : m.data) data.push_back(to_json(file));
   for (const ManifestFile& file : m.files) files.push_back(to_json(file));
   for (const ManifestTensor& tensor : m.tensors) tensors.push_back(to_json(tensor));
   return {{"schema", kSchema},
@@ -188,6 +199,7 @@ Json to_json(const Manifest& m) {
           {"job_hash", hash_text(hash_of_job(m.job))},
           {"code", m.code},
           {"cursor", {{"next_sample", m.next_sample}}},
+          {"data", data},
           {"learning_rate", m.learning_rate},
           {"counters", m.counters},
           {"chunk_bytes", m.chunk_bytes},

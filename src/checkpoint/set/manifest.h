@@ -11,9 +11,9 @@
 //
 //   MANIFEST.json = { "schema": 1, "step", "generation", "incarnation", "parent": name or null, "contract",
 //     "layout", "world", "job": { "section.key": TOML text ... }, "job_hash", "code": { NAME: version ... },
-//     "cursor": { "next_sample" }, "learning_rate", "counters": { NAME: number ... }, "chunk_bytes", "bytes",
-//     "files":   [ { "name", "bytes", "chunks": [ xxh3 of each chunk_bytes ... ] } ... ],
-//     "tensors": [ { "name", "dtype", "shape",
+//     "cursor": { "next_sample" }, "data": [ { "field", "path", "bytes", "hash" } ... ], "learning_rate",
+//     "counters": { NAME: number ... }, "chunk_bytes", "bytes", "files":   [ { "name", "bytes", "chunks": [
+//     xxh3 of each chunk_bytes ... ] } ... ], "tensors": [ { "name", "dtype", "shape",
 //                    "pieces": [ { "file": index, "offset": bytes from the file's start,
 //                                  "dim", "runs": [ [ first index, indices ] ... ],
 //                                  "begin", "end" } ... ] } ... ] }
@@ -62,6 +62,14 @@ struct ManifestTensor {
   int64_t bytes_of(const ManifestPiece& p) const { return p.piece.elements() * checkpoint::bytes_of(dtype); }
 };
 
+// A file of the training data, as it was when the run that saved began (data/fingerprint.h).
+struct ManifestData {
+  std::string field;  // the setting that names it
+  std::string path;
+  int64_t bytes = 0;
+  uint64_t hash = 0;
+};
+
 struct Manifest {
   SetName name;
   std::string incarnation;
@@ -71,6 +79,7 @@ struct Manifest {
   std::map<std::string, std::string> job;  // what must be equal for a replay
   std::map<std::string, std::string> code;
   int64_t next_sample = 0;
+  std::vector<ManifestData> data;  // none in a checkpoint that was saved before there was an entry for it
   double learning_rate = 0;
   std::map<std::string, int64_t> counters;
   int64_t chunk_bytes = kChunkBytes;

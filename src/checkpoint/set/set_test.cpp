@@ -173,7 +173,7 @@ TEST(CheckpointSet, EveryFailingCallGivesTheSaveUp) {
 
 // Power fails at each call, with every suffix of the names that were not synced undone, and the contents that
 // were not synced gone or not: what was acknowledged is there, and what is there is whole (CASES B028).
-TEST(CheckpointSet, B028_PowerLossNeverTakesWhatWasAcknowledged) {
+TEST(CheckpointSet, B028_S26_PowerLossNeverTakesWhatWasAcknowledged) {
   int64_t states = 0;
   bool more_calls = true;
   for (int64_t at = 1; more_calls; ++at) {

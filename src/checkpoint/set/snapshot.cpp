@@ -21,6 +21,13 @@ int64_t room_of(const at::Tensor& tensor) {
 
 }  // namespace
 
+int64_t snapshot_bytes(const State& state, int64_t rank) {
+  int64_t bytes = 0;
+  for (const StateTensor& tensor : state.tensors)
+    if (tensor.writer == rank) bytes += room_of(tensor.local);
+  return bytes;
+}
+
 Snapshot::~Snapshot() {
   if (memory_) ::munmap(memory_, static_cast<size_t>(bytes_));
 }
@@ -37,8 +44,7 @@ void Snapshot::take(const State& state, int64_t rank) {
 }
 
 void Snapshot::allocate(const State& state, int64_t rank) {
-  for (const StateTensor& tensor : state.tensors)
-    if (tensor.writer == rank) bytes_ += room_of(tensor.local);
+  bytes_ = snapshot_bytes(state, rank);
   if (bytes_ > 0) {
     memory_ = ::mmap(nullptr, static_cast<size_t>(bytes_), PROT_READ | PROT_WRITE,
                      MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);

@@ -6,6 +6,9 @@
 
 namespace muster::checkpoint {
 
+// What the snapshots of `rank` take: what it writes, each tensor rounded up to 64 bytes.
+int64_t snapshot_bytes(const State& state, int64_t rank);
+
 class Snapshot {
  public:
   Snapshot() = default;

@@ -28,6 +28,7 @@ soak "$build/tests/test_checkpoint_memory"
 soak "$build/tests/test_save_kills"
 soak "$build/tests/test_resume" --gtest_filter='*B028*'
 soak "$build/tests/test_save_timing" --gtest_filter='*S29*'
+soak "$build/tests/test_overlap"
 soak "$build/tests/fuzz_checkpoint"
 
 echo "soak: $passed passed, $failed failed"

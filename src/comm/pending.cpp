@@ -91,7 +91,7 @@ void Pending::ready(int64_t rank) {
   } catch (const std::exception& error) {
     throw_failure(*state_->group, state_->call, error);
   }
-  state_->line.watch(state_->work, /*tells=*/false);
+  state_->line.watch(state_->work, /*tells=*/false, state_->group->timeout);
   state_->line.expose(Clock().seconds() - begin);
 }
 

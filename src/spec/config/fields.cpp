@@ -174,7 +174,7 @@ constexpr Field kFields[] = {
      "Of sgd and muon; muon's is 0.95 unless given."},
     {"optimizer", "nesterov", at<&Job::optimizer, &O::nesterov>, any(), "",
      "Muon's momentum looks one gradient ahead."},
-    {"optimizer", "newton_schulz_steps", at<&Job::optimizer, &O::newton_schulz_steps>, between(1, 100), "",
+    {"optimizer", "newton_schulz_steps", at<&Job::optimizer, &O::newton_schulz_steps>, between(1, 10), "",
      "Iterations that bring a matrix of Muon near an orthogonal one."},
     {"optimizer", "weight_decay", at<&Job::optimizer, &O::weight_decay>, at_least(0), "",
      "Decoupled, times the learning rate."},

@@ -26,6 +26,7 @@ soak "$build/test_checkpoint" --gtest_filter='CheckpointSet.*'
 soak "$build/test_train" --gtest_filter='*Reshard*'
 soak "$build/tests/test_save_kills"
 soak "$build/tests/test_resume" --gtest_filter='*B028*'
+soak "$build/tests/test_overlap"
 soak "$build/tests/fuzz_checkpoint"
 
 echo "soak: $passed passed, $failed failed"

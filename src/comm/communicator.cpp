@@ -277,13 +277,15 @@ Pending Communicator::all_to_all(at::Tensor out, at::Tensor in, std::vector<int6
 
 Pending Communicator::broadcast(at::Tensor tensor, int64_t root, Site site) {
   if (!state_->backend) return {};
-  return state_->issue(call_over("broadcast", fmt::format("root {}", root), tensor, site),
-                       [&](c10d::Backend& backend) {
-                         c10d::BroadcastOptions options;
-                         options.rootRank = root;
-                         std::vector<at::Tensor> tensors{tensor};
-                         return backend.broadcast(tensors, options);
-                       });
+  Pending pending = state_->issue(call_over("broadcast", fmt::format("root {}", root), tensor, site),
+                                  [&](c10d::Backend& backend) {
+                                    c10d::BroadcastOptions options;
+                                    options.rootRank = root;
+                                    std::vector<at::Tensor> tensors{borrowed(tensor)};
+                                    return backend.broadcast(tensors, options);
+                                  });
+  pending.keep(std::move(tensor));
+  return pending;
 }
 
 Pending Communicator::send(at::Tensor tensor, int64_t to, int tag, Site site) {

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Runs muster and PyTorch by turns on one model and holds muster to its targets.
 
-A suite names a job and trainings of it, each a program, a number of processes and how they share the work. Each round runs
-all of them, one after another. A ratio is formed within its round, so that a machine that slows down slows
-both sides; the median round counts.
+A suite names a job and trainings of it, each a program, a number of processes and how they share the work.
+Each round runs all of them, one after another. A ratio is formed within its round, so that a machine that
+slows down slows both sides; the median round counts.
 """
 import argparse
 import array
@@ -114,6 +114,10 @@ def first_step(*names):
     return lambda sides: max(sides[name]["start_to_first_step_seconds"] for name in names)
 
 
+TENSOR_TRAININGS = {
+    "muster1": ours(1), "tensor": ours(2, "layout.tensor=2"), "dtensor": theirs(2, "tensor"),
+    "sequence": ours(2, "layout.tensor=2", "layout.sequence_parallel=true"), "dsequence": theirs(2, "sequence")}
+
 # A suite: its job, steps of each training, trainings, and what must hold between them.
 SUITES = {
     "data": (
@@ -127,9 +131,7 @@ SUITES = {
          "seconds to first step": (first_step("muster1", "muster2"), "<", 2.0)}),
     "tensor": (
         "56m", 4,
-        {"muster1": ours(1), "tensor": ours(2, "layout.tensor=2"), "dtensor": theirs(2, "tensor"),
-         "sequence": ours(2, "layout.tensor=2", "layout.sequence_parallel=true"),
-         "dsequence": theirs(2, "sequence")},
+        TENSOR_TRAININGS,
         {"speed, tensor": (faster("tensor", "dtensor"), ">=", 1.20),
          "speed, sequence": (faster("sequence", "dsequence"), ">=", 1.20),
          "tensor against twice one": (faster("tensor", "muster1", 2), ">=", 0.70),
@@ -137,9 +139,7 @@ SUITES = {
          "memory, sequence": (smaller("sequence", "dsequence"), "<=", 0.85)}),
     "tiny": (
         "tiny", 40,
-        {"muster1": ours(1), "tensor": ours(2, "layout.tensor=2"), "dtensor": theirs(2, "tensor"),
-         "sequence": ours(2, "layout.tensor=2", "layout.sequence_parallel=true"),
-         "dsequence": theirs(2, "sequence")},
+        TENSOR_TRAININGS,
         {"speed, tensor": (faster("tensor", "dtensor"), ">=", 4.0),
          "speed, sequence": (faster("sequence", "dsequence"), ">=", 4.0)}),
     "shard": (

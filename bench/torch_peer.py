@@ -3,8 +3,9 @@
 
 One process runs an eager loop; under torchrun --layout says how the processes share the work, over Gloo:
 DistributedDataParallel, DTensor's tensor parallelism (without and with sequence parallelism, loss over the
-split vocabulary), or FSDP2 (with Gloo's reduce-scatter, or with a faster one). All do what `muster train JOB` does: a Llama in fp32, the job's micro-batches,
-gradients clipped by their norm, AdamW. Prints one JSON object, from rank 0.
+split vocabulary), or FSDP2 (with Gloo's reduce-scatter, or with a faster one). All do what `muster train JOB`
+does: a Llama in fp32, the job's micro-batches, gradients clipped by their norm, AdamW. Prints one JSON object,
+from rank 0.
 """
 import argparse
 import contextlib

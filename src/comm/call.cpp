@@ -70,6 +70,8 @@ std::string describe(const Group& group, const Call& call) {
 void throw_failure(const Group& group, const Call& call, const std::exception& error) {
   const std::string where = describe(group, call), why = reason(error.what());
   if (dynamic_cast<const std::invalid_argument*>(&error)) throw Bug(where + ": " + why);
+  if (const auto* told = dynamic_cast<const WorldError*>(&error))
+    throw WorldError(told->kind(), where + ": " + why);
   if (is_timeout(why)) {
     const double seconds = std::chrono::duration<double>(group.timeout).count();
     throw WorldError(WorldError::Kind::timeout, fmt::format("{}: not all ranks came within {} ({})", where,

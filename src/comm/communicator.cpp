@@ -4,7 +4,10 @@
 #include <ATen/ops/maximum.h>
 #include <ATen/ops/minimum.h>
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
+#include <set>
 
 #include "base/clock.h"
 #include "base/error.h"
@@ -66,6 +69,11 @@ bool is_gloo(c10d::Backend& backend) {
   return backend.getBackendName() == "gloo";
 }
 
+// Parts of one message may leave one by one.
+bool sends_at_once(c10d::Backend& backend) {
+  return is_gloo(backend) || backend.getBackendName() == "memory";
+}
+
 // Room for what is received, a row a rank.
 at::Tensor rows_of(int64_t ranks, int64_t elements, const at::Tensor& like) {
   device::CategoryGuard guard(device::Category::communication);
@@ -88,13 +96,13 @@ c10::intrusive_ptr<c10d::Work> swap_parts(c10d::Backend& backend, const at::Tens
   return backend.all_to_all_single(to, from, to_counts, from_counts);
 }
 
-// Over Gloo each part leaves at once; elsewhere all of them with the last.
+// On CPUs each part leaves at once; elsewhere all of them with the last.
 std::function<c10::intrusive_ptr<c10d::Work>(int64_t)> part_sender(c10d::Backend& backend,
                                                                    const at::Tensor& parts,
                                                                    const at::Tensor& in,
                                                                    std::chrono::milliseconds timeout) {
   const at::Tensor to = borrowed(parts), from = borrowed(in.view({parts.size(0), -1}));
-  if (is_gloo(backend)) return ScatterInPlace(backend, to, from, timeout);
+  if (sends_at_once(backend)) return ScatterInPlace(backend, to, from, timeout);
   return [&backend, to, from, missing = parts.size(0)](int64_t) mutable {
     return --missing > 0 ? c10::intrusive_ptr<c10d::Work>() : swap_parts(backend, to, from);
   };
@@ -172,6 +180,18 @@ int64_t Communicator::rank() const {
 }
 const std::vector<int64_t>& Communicator::ranks() const {
   return state_->group->ranks;
+}
+
+std::string Communicator::transport() const {
+  return state_->backend ? state_->backend->getBackendName() : "";
+}
+
+std::string Groups::transport() const {
+  std::set<std::string> names;
+  for (const auto* communicators : {&by_axis_, &by_span_})
+    for (const auto& communicator : *communicators)
+      if (communicator->size() > 1) names.insert(communicator->transport());
+  return fmt::format("{}", fmt::join(names, "+"));
 }
 
 Pending Communicator::all_reduce(at::Tensor tensor, Reduce op, Site site) {

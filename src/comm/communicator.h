@@ -1,5 +1,5 @@
-// Collectives over one mesh axis: typed, recorded, bounded in time. The three ways to run differ only in the
-// c10d::Backend inside: Gloo, NCCL, or one with no peers.
+// Collectives over one mesh axis: typed, recorded, bounded in time. The ways to run differ only in the
+// c10d::Backend inside: Gloo, the memory that ranks of one host share, NCCL, or one with no peers.
 //
 // Every collective must be called by all ranks of the group, in the same order, with the same shapes and
 // dtype. A group of one is the identity: nothing is sent and nothing is recorded.
@@ -70,6 +70,7 @@ class Communicator {
   int64_t size() const;
   int64_t rank() const;                       // of this process within the group
   const std::vector<int64_t>& ranks() const;  // global ranks of the group
+  std::string transport() const;              // of Groups; empty: a group of one
 
   // The caller's file and line, filled in by the compiler and shown in errors.
   using Site = std::source_location;
@@ -120,6 +121,9 @@ class Groups {
   Communicator& on(spec::Axis axis) { return *by_axis_.at(static_cast<size_t>(axis)); }
   Communicator& on(spec::Span span) { return *by_span_.at(static_cast<size_t>(span)); }
   MessageLog& log() { return *log_; }
+  // What they talk through: "memory" (ranks of one host), "gloo", "nccl", or "gloo+memory" where groups
+  // differ; empty where no group has more than one rank. With it the order of sums differs.
+  std::string transport() const;
 
  private:
   friend class GroupMaker;
@@ -133,6 +137,8 @@ struct GroupOptions {
   // Before each collective the ranks compare operation, dtype, shape and counts, and all stop with
   // WorldError(mismatch) that names both calls and both sites. Costs a round trip to the store each time.
   bool check = false;
+  // Ranks of one host talk through memory. Off: through sockets, as ranks of several hosts do.
+  bool through_memory = true;
 };
 
 // Connects all ranks of a mesh: device "cpu" over Gloo, "cuda" over NCCL (plugin). Collective over the whole

@@ -46,15 +46,24 @@ void as_ranks(int64_t size, const std::function<void(Groups&)>& body) {
   as_ranks(size, {}, body);
 }
 
+GroupOptions through(bool memory) {
+  GroupOptions options;
+  options.through_memory = memory;
+  return options;
+}
+
 // Rank r's part: r + 1, r + 2, ... in whole numbers, exact in every dtype tried.
 at::Tensor part_of(int64_t rank, int64_t n, at::ScalarType dtype) {
   return (at::arange(n, at::kLong) + rank + 1).to(dtype);
 }
 
-class Conformance : public testing::TestWithParam<std::tuple<int64_t, at::ScalarType>> {
+class Conformance : public testing::TestWithParam<std::tuple<int64_t, at::ScalarType, bool>> {
  protected:
   int64_t size() const { return std::get<0>(GetParam()); }
   at::ScalarType dtype() const { return std::get<1>(GetParam()); }
+  void as_ranks(int64_t size, const std::function<void(Groups&)>& body) const {
+    comm::as_ranks(size, through(std::get<2>(GetParam())), body);
+  }
 };
 
 TEST_P(Conformance, all_reduce) {
@@ -142,10 +151,80 @@ TEST_P(Conformance, a_ring_of_sends) {
   });
 }
 
+// Longer than a chunk, not a multiple of one or of the group, and too large to be told at once.
+TEST_P(Conformance, large_all_reduce) {
+  as_ranks(size(), [&](Groups& groups) {
+    Communicator& data = groups.on(Axis::data);
+    const int64_t n = 700'001;
+    // Whole numbers that bfloat16 holds, and their sums too.
+    const auto values_of = [&](int64_t rank) {
+      return (at::arange(n, at::kLong) % 13 * (rank + 1) - 20).to(dtype());
+    };
+    at::Tensor sum = values_of(data.rank()), most = sum.clone(), least = sum.clone();
+    Pending a = data.all_reduce(sum), b = data.all_reduce(most, Reduce::maximum);
+    Pending c = data.all_reduce(least, Reduce::minimum);
+    for (Pending* pending : {&b, &a, &c}) pending->wait();
+    at::Tensor expected = values_of(0).to(at::kLong), highest = expected.clone(), lowest = expected.clone();
+    for (int64_t rank = 1; rank < size(); ++rank) {
+      const at::Tensor values = values_of(rank).to(at::kLong);
+      expected += values;
+      at::maximum_out(highest, highest, values);
+      at::minimum_out(lowest, lowest, values);
+    }
+    EXPECT_TRUE(at::equal(sum, expected.to(dtype())));
+    EXPECT_TRUE(at::equal(most, highest.to(dtype())));
+    EXPECT_TRUE(at::equal(least, lowest.to(dtype())));
+  });
+}
+
+TEST_P(Conformance, large_messages_beside_each_other) {
+  if (size() == 1) return;  // nothing travels
+  as_ranks(size(), [&](Groups& groups) {
+    Communicator& data = groups.on(Axis::data);
+    const int64_t n = 300'000, next = (data.rank() + 1) % size(),
+                  before = (data.rank() + size() - 1) % size();
+    for (int round = 0; round < 3; ++round) {
+      const at::Tensor part = at::full({n}, data.rank() + round, dtype());
+      at::Tensor whole = at::empty({n * size()}, dtype()), again = at::empty({n * size()}, dtype());
+      at::Tensor theirs = at::empty({n}, dtype());
+      Pending gathered = data.all_gather(whole, part), sent = data.send(part, next, 3);
+      Pending received = data.receive(theirs, before, 3);
+      Pending swapped = data.all_to_all(again, whole.clone(), std::vector<int64_t>(size(), n),
+                                        std::vector<int64_t>(size(), n));
+      received.wait();
+      EXPECT_TRUE(at::equal(theirs, at::full({n}, before + round, dtype())));
+      swapped.wait();
+      gathered.wait();
+      sent.wait();
+      for (int64_t rank = 0; rank < size(); ++rank)
+        EXPECT_TRUE(at::equal(whole.narrow(0, rank * n, n), at::full({n}, rank + round, dtype())));
+    }
+  });
+}
+
+const auto kDtypes = testing::Values(at::kDouble, at::kFloat, at::kLong, at::kBFloat16);
 INSTANTIATE_TEST_SUITE_P(gloo, Conformance,
-                         testing::Combine(testing::Values(1, 2, 3, 4),
-                                          testing::Values(at::kDouble, at::kFloat, at::kLong,
-                                                          at::kBFloat16)));
+                         testing::Combine(testing::Values(1, 2, 3, 4), kDtypes, testing::Values(false)));
+INSTANTIATE_TEST_SUITE_P(memory, Conformance,
+                         testing::Combine(testing::Values(2, 3, 4), kDtypes, testing::Values(true)));
+
+// Sums that depend on their order: all ranks add in rank order, of floats that do not cancel exactly.
+TEST(SameHost, adds_in_rank_order) {
+  for (at::ScalarType dtype : {at::kFloat, at::kBFloat16})
+    as_ranks(4, through(true), [&](Groups& groups) {
+      Communicator& data = groups.on(Axis::data);
+      const int64_t n = 400'003;
+      const auto values_of = [&](int64_t rank) {
+        return at::sin(at::arange(n, at::kDouble) * static_cast<double>(rank + 1))
+            .mul_(rank % 2 ? 1e-4 : 1e3)
+            .to(dtype);
+      };
+      at::Tensor sum = values_of(data.rank()), expected = values_of(0).to(at::kFloat);
+      data.all_reduce(sum).wait();
+      for (int64_t rank = 1; rank < 4; ++rank) expected += values_of(rank).to(at::kFloat);
+      EXPECT_TRUE(at::equal(sum, expected.to(dtype)));
+    });
+}
 
 // Every kind of message once, with shapes of one rank.
 void one_of_each(Communicator& group, at::Device device) {

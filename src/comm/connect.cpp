@@ -1,10 +1,13 @@
+#include <ATen/Parallel.h>
 #include <fmt/format.h>
+#include <sched.h>
 
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 
 #include "base/error.h"
 #include "comm/gloo.h"
 #include "comm/rendezvous.h"
+#include "comm/same_host/backend.h"
 #include "comm/socket.h"
 #include "comm/state.h"
 #include "device/plugin.h"
@@ -28,6 +31,23 @@ MakeBackend nccl_maker(const World& world, milliseconds timeout) {
   return [&plugin, timeout](Store store, const Group& group) {
     return plugin.make_nccl(std::move(store), static_cast<int>(group.rank), static_cast<int>(group.size()),
                             timeout);
+  };
+}
+
+// Whether each thread that computes on this host has a core for itself.
+bool has_a_core(const World& world) {
+  cpu_set_t cores;
+  if (::sched_getaffinity(0, sizeof cores, &cores) != 0) return false;
+  return world.local_size * at::get_num_threads() <= CPU_COUNT(&cores);
+}
+
+// Through memory where all of the group are on this host, and as `otherwise` makes it elsewhere.
+MakeBackend same_host_maker(const World& world, milliseconds timeout, MakeBackend otherwise) {
+  const SameHostOptions options{timeout, has_a_core(world)};
+  return [=](Store store, const Group& group) {
+    const auto own_store = c10::make_intrusive<c10d::PrefixStore>("same_host", store);
+    auto backend = connect_same_host(own_store, group.ranks, group.rank, options);
+    return backend ? backend : otherwise(std::move(store), group);
   };
 }
 
@@ -64,8 +84,10 @@ Wire connect_group(const Group& group, const Store& store, const MakeBackend& ma
 Groups connect_over(Store store, const spec::Mesh& mesh, const World& world, const std::string& device,
                     milliseconds timeout, const GroupOptions& options) {
   wait_for_all(*store, world, timeout);
-  const MakeBackend make = device == "cuda" ? nccl_maker(world, options.collective_timeout)
-                                            : gloo_maker(world, timeout, options.collective_timeout);
+  MakeBackend make = device == "cuda" ? nccl_maker(world, options.collective_timeout)
+                                      : gloo_maker(world, timeout, options.collective_timeout);
+  if (device == "cpu" && options.through_memory)
+    make = same_host_maker(world, options.collective_timeout, std::move(make));
   return make_groups(mesh, world.rank, options.collective_timeout, [&](const Group& group) {
     Wire wire = connect_group(group, store, make, options.check);
     wire.is_slow_to_wake = device == "cpu";

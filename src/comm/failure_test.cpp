@@ -34,7 +34,7 @@ std::optional<Failure> failure_of(const std::function<void()>& body) {
   return std::nullopt;
 }
 
-// What each of two ranks, threads over Gloo, is told.
+// What each of two ranks, threads of this process, is told.
 std::vector<std::optional<Failure>> failures_of_two(const GroupOptions& options,
                                                     const std::function<void(Communicator&)>& body) {
   auto store = c10::make_intrusive<c10d::HashStore>();
@@ -154,8 +154,10 @@ TEST(Failure, a_rank_that_does_not_come_is_named_in_check_mode) {
 }
 
 // Rank 1 does not come. Messages of every way of going: over the backend's thread, part by part, to one peer.
-void expect_timeout(const std::string& told, const std::function<void(Communicator&)>& body) {
+void expect_timeout(bool through_memory, const std::string& told,
+                    const std::function<void(Communicator&)>& body) {
   GroupOptions options;
+  options.through_memory = through_memory;
   options.collective_timeout = 300ms;
   const auto begin = std::chrono::steady_clock::now();
   const auto failures = failures_of_two(options, [&](Communicator& data) {
@@ -167,18 +169,26 @@ void expect_timeout(const std::string& told, const std::function<void(Communicat
   EXPECT_EQ(failures[0]->kind, WorldError::Kind::timeout) << failures[0]->text;
   EXPECT_TRUE(failures[0]->text.starts_with("data axis (ranks 0, 1), operation 0: " + told))
       << failures[0]->text;
+  if (through_memory) {
+    EXPECT_THAT(failures[0]->text, HasSubstr("rank 1 did not come"));
+  }
 }
 
-TEST(Failure, a_message_ends_at_its_timeout) {
-  expect_timeout("all_reduce sum Float [4] at ",
+class EndOfMessage : public testing::TestWithParam<bool> {};
+
+TEST_P(EndOfMessage, comes_at_its_timeout) {
+  expect_timeout(GetParam(), "all_reduce sum Float [4] at ",
                  [](Communicator& data) { data.all_reduce(at::zeros({4})).wait(); });
-  expect_timeout("all_reduce sum Float [1000000] at ",
+  expect_timeout(GetParam(), "all_reduce sum Float [1000000] at ",
                  [](Communicator& data) { data.all_reduce(at::zeros({1000000})).wait(); });
-  expect_timeout("all_gather Float [8] at ",
+  expect_timeout(GetParam(), "all_gather Float [8] at ",
                  [](Communicator& data) { data.all_gather(at::zeros({8}), at::zeros({4})).wait(); });
-  expect_timeout("receive from 1 tag 7 Float [4] at ",
+  expect_timeout(GetParam(), "receive from 1 tag 7 Float [4] at ",
                  [](Communicator& data) { data.receive(at::zeros({4}), 1, 7).wait(); });
 }
+
+INSTANTIATE_TEST_SUITE_P(through, EndOfMessage, testing::Bool(),
+                         [](const auto& info) { return info.param ? "memory" : "gloo"; });
 
 TEST(Failure, ranks_that_did_not_come_to_the_start_are_named) {
   World world;

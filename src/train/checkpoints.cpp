@@ -46,6 +46,7 @@ int64_t Checkpoints::resume() {
   checkpoint::Expected expected = expected_of(job_, rank_.mesh().world_size());
   read_data();
   expected.data = data_;
+  expected.transport = rank_.groups().transport();
   const double start = now();
   const auto loaded = checkpoint::load_newest(assembly_, root_, state_, expected, rank_.number(), log_);
   if (!loaded) {
@@ -74,6 +75,7 @@ void Checkpoints::read_data() {
 checkpoint::Manifest Checkpoints::facts(int64_t step) const {
   checkpoint::Manifest facts = facts_of(job_, rank_.mesh().world_size(), step);
   facts.data = data_;
+  facts.transport = rank_.groups().transport();
   return facts;
 }
 

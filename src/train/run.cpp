@@ -77,7 +77,9 @@ telemetry::RunSummary run(const spec::Job& job, const comm::World& world, const 
   const spec::Mesh mesh = spec::make_mesh(job.layout);
   const auto timeout = milliseconds(job.training.collective_timeout_seconds);
   comm::Groups groups =
-      comm::connect(mesh, world, job.training.device, timeout, {timeout, options.check_collectives});
+      comm::connect(mesh, world, job.training.device, timeout,
+                    {timeout, options.check_collectives, job.training.host_transport == "memory"});
+  if (world.rank == 0 && world.size > 1) log.info("ranks talk through {}", groups.transport());
 
   watch.at(launch::Phase::load, 0);
   const at::Device device = job.training.device == "cuda"

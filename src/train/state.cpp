@@ -56,6 +56,7 @@ const std::set<std::string> kFree = {"training.log_every",
                                      "training.evaluate_batches",
                                      "training.threads",
                                      "training.collective_timeout_seconds",
+                                     "training.host_transport",
                                      "data.validation_path",
                                      "hardware.name",
                                      "model.weights",
@@ -118,7 +119,8 @@ std::map<std::string, std::string> replayed_job(const spec::Job& job) {
 }
 
 checkpoint::Expected expected_of(const spec::Job& job, int64_t world_size) {
-  checkpoint::Expected expected{replayed_job(job), {}, world_size, job.checkpoint.contract, {}};
+  checkpoint::Expected expected{
+      .job = replayed_job(job), .layout_keys = {}, .world = world_size, .contract = job.checkpoint.contract};
   for (const auto& [key, value] : expected.job)
     if (is_of_layout(key)) expected.layout_keys.insert(key);
   return expected;

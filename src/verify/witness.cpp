@@ -25,7 +25,8 @@ spec::Job with_plain_sgd(spec::Job job) {
 comm::Groups connect(const spec::Job& job, const spec::Mesh& mesh, const comm::World& world, bool check) {
   const auto timeout =
       std::chrono::milliseconds(static_cast<int64_t>(job.training.collective_timeout_seconds * 1000));
-  return comm::connect(mesh, world, job.training.device, timeout, {timeout, check});
+  return comm::connect(mesh, world, job.training.device, timeout,
+                       {timeout, check, job.training.host_transport == "memory"});
 }
 
 std::string_view bytes_of(const at::Tensor& tensor) {

@@ -146,6 +146,8 @@ Differences compare(const Manifest& manifest, const Expected& expected) {
     differ(expected.layout_keys.contains(key) ? found.layout : found.job, key, value(manifest.job, key),
            value(expected.job, key));
   differ(found.layout, "the number of ranks", std::to_string(manifest.world), std::to_string(expected.world));
+  if (!manifest.transport.empty() && !expected.transport.empty())
+    differ(found.layout, "what the ranks talk through", manifest.transport, expected.transport);
   found.data = compare_data(manifest, expected);
   return found;
 }

@@ -20,6 +20,7 @@ struct Expected {
   std::map<std::string, std::string> job;  // as a manifest has it
   std::set<std::string> layout_keys;       // those of them that decide only who computes what
   int64_t world = 1;
+  std::string transport{};           // empty: not known yet
   std::string contract = kReplay;    // the weakest that it accepts
   std::vector<ManifestData> data{};  // none: not asked of this rank
 };

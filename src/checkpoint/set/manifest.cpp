@@ -55,6 +55,7 @@ class Reader {
     if (!json.at("parent").is_null()) m.parent = parse_set_name(text(json, "parent"));
     m.contract = text(json, "contract");
     m.layout = text(json, "layout");
+    if (json.contains("transport")) m.transport = text(json, "transport");
     m.world = number(json, "world");
     m.job = json.at("job").get<std::map<std::string, std::string>>();
     m.code = json.at("code").get<std::map<std::string, std::string>>();
@@ -194,6 +195,7 @@ Json to_json(const Manifest& m) {
           {"parent", m.parent ? Json(to_string(*m.parent)) : Json()},
           {"contract", m.contract},
           {"layout", m.layout},
+          {"transport", m.transport},
           {"world", m.world},
           {"job", m.job},
           {"job_hash", hash_text(hash_of_job(m.job))},

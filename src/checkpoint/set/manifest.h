@@ -75,6 +75,7 @@ struct Manifest {
   std::string incarnation;
   std::optional<SetName> parent;
   std::string contract, layout;
+  std::string transport;  // by which the ranks made their sums (comm::Groups); empty: unknown
   int64_t world = 1;
   std::map<std::string, std::string> job;  // what must be equal for a replay
   std::map<std::string, std::string> code;

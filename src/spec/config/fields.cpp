@@ -158,6 +158,9 @@ constexpr Field kFields[] = {
     {"training", "collective_timeout_seconds", at<&Job::training, &T::collective_timeout_seconds>,
      between(0.1, 86400), "seconds",
      "Longest wait in a collective before the run stops and names who is missing."},
+    {"training", "host_transport", at<&Job::training, &T::host_transport>, one_of("memory | gloo"), "",
+     "How ranks of one host talk on CPUs: `memory`, each reads the other's memory, where the system lets it; "
+     "`gloo`, over sockets, as ranks of several hosts do."},
     {"training", "deterministic", at<&Job::training, &T::deterministic>, any(), "",
      "Only operators that give the same bits each time."},
 

@@ -45,6 +45,7 @@ struct TrainingConfig {
   int64_t bucket_bytes = 0;       // gradient bucket; 0: chosen (25 MiB)
   int64_t loss_chunk_tokens = 0;  // rows of logits that exist at one time; 0: chosen
   double collective_timeout_seconds = 60;
+  std::string host_transport = "memory";  // memory | gloo: between ranks of one host, on CPUs
   bool deterministic = true;
 };
 

@@ -141,6 +141,22 @@ std::string shards(const fs::path& folder) {
   return bytes;
 }
 
+// With sockets in place of memory sums are made in another order.
+TEST(Resume, AReplayTalksThroughTheSame) {
+  const Folder folder;
+  const std::string job = nine_steps(folder, 3) + " --procs 2";
+  ASSERT_EQ(train(folder, "run", job).status, 0);
+  EXPECT_THAT(read_text(folder / "run/log.txt"), HasSubstr("ranks talk through memory"));
+  const std::string more = job + " --resume --set training.host_transport=gloo";
+  const Outcome refused = train(folder, "run", more);
+  EXPECT_NE(refused.status, 0);
+  EXPECT_THAT(refused.err, HasSubstr("what the ranks talk through was memory and is gloo"));
+  ASSERT_EQ(train(folder, "run", more + " --set checkpoint.contract=coverage-equivalent").status, 0);
+  const std::string log = read_text(folder / "run/log.txt");
+  EXPECT_THAT(log, HasSubstr("ranks talk through gloo"));
+  EXPECT_THAT(log, HasSubstr("(coverage-equivalent)"));
+}
+
 // RELIABILITY scenario 27: the writer stands still for 2 s at its first fsync while the updates after 5 run.
 TEST(Resume, B027_S27_ASlowSaveIsAllOfItsStep) {
   const Folder folder;

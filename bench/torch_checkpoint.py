@@ -66,7 +66,7 @@ def main():
     trainer = Trainer(arguments)
     trainer.step(0)
     checkpointer = Checkpointer(trainer, arguments.folder)
-    rounds = [checkpointer.round() for _ in range(3)]
+    rounds = [checkpointer.round() for _ in range(10)]
     if trainer.rank == 0:
         print(json.dumps({name: median(times[name] for times in rounds) for name in rounds[0]}))
         shutil.rmtree(arguments.folder)

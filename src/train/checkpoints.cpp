@@ -104,7 +104,7 @@ void Checkpoints::claim() {
                  log_);
   schedule_.emplace(job_.checkpoint, interruptions_of(root_, claim.generation), now());
   stop_.emplace();
-  if (job_.checkpoint.async) background_.emplace("muster-save");
+  background_.emplace("muster-save");
 }
 
 Checkpoints::Due Checkpoints::look(int64_t step) {
@@ -142,11 +142,14 @@ void Checkpoints::save(int64_t step) {
 
 void Checkpoints::save_at_once(int64_t step) {
   const double start = now();
+  background_->wait();  // what it takes away makes room
   if (leads()) log_.info("checkpoint of step {}: requested", step);
   const checkpoint::SaveOutcome outcome = saver_->save(assembly_, state_, facts(step));
+  if (outcome.is_durable()) acknowledge(outcome.name, outcome.bytes, now() - start);
+  if (!leads()) return;
   if (outcome.is_durable())
-    acknowledge(outcome.name, outcome.bytes, now() - start);
-  else if (leads())
+    background_->start([this, name = outcome.name] { saver_->tidy(name); });
+  else
     log_.error("checkpoint {} was given up, and training goes on: {}", to_string(outcome.name),
                outcome.failure);
 }
@@ -226,8 +229,10 @@ void Checkpoints::advance(const Ballot& agreed) {
     give_up();
   } else if (-agreed.behind >= number && leads() && !under_way_->commits) {
     under_way_->commits = true;
-    in_background(
-        [this, save = under_way_->save] { committed_bytes_ = saver_->commit(*save, snapshot_.state()); });
+    in_background([this, save = under_way_->save] {
+      committed_bytes_ = saver_->commit(*save, snapshot_.state());
+      saver_->tidy(save->manifest.name);
+    });
   }
 }
 

@@ -63,6 +63,11 @@ void remove_cut_off(Storage& storage, const fs::path& root, int64_t generation) 
   for (const fs::path& folder : cut_off) remove_checkpoint(storage, folder);
 }
 
+bool is_taken_over(const fs::path& root, int64_t generation, const Log& log) {
+  const std::vector<Claim> claims = read_claims(root, log);
+  return !claims.empty() && claims.back().generation > generation;
+}
+
 Listed look_at(const fs::path& folder, const SetName& name, const std::vector<Claim>& claims) {
   Listed listed{name, folder, Standing::valid, "", std::nullopt};
   if (!fs::is_directory(fs::symlink_status(folder))) {
@@ -133,11 +138,16 @@ void retain(Storage& storage, const fs::path& root, const SetName& verified, int
   remove_cut_off(storage, root, verified.generation);
   int64_t kept = 0;
   for (const Listed& listed : all) {
-    if (listed.standing == Standing::valid && kept < keep)
+    if (listed.standing == Standing::valid && kept < keep) {
       ++kept;
-    else if (listed.standing == Standing::uncommitted ? listed.name.generation <= verified.generation
-                                                      : kept >= keep && listed.name < verified)
-      remove_checkpoint(storage, listed.folder);
+      continue;
+    }
+    const bool is_needless = listed.standing == Standing::uncommitted
+                                 ? listed.name.generation <= verified.generation
+                                 : kept >= keep && listed.name < verified;
+    if (!is_needless) continue;
+    if (is_taken_over(root, verified.generation, log)) return;
+    remove_checkpoint(storage, listed.folder);
   }
   storage.sync_folder(root);
 }

@@ -38,7 +38,8 @@ std::vector<Listed> list_checkpoints(const fs::path& root, const Log& log);
 
 // Removes, through `storage`, what no reader needs: saves that were cut off (of `generation` and earlier
 // ones), and all but the newest `keep` valid checkpoints. `verified` is the one just read back: nothing goes
-// unless it is there. Throws WorldError(disk); what then is left goes the next time.
+// unless it is there, and nothing any more from the moment a later start has claimed the run, which may go on
+// from any of them. Throws WorldError(disk); what then is left goes the next time.
 void retain(Storage& storage, const fs::path& root, const SetName& verified, int64_t keep, const Log& log);
 
 }  // namespace muster::checkpoint

@@ -83,12 +83,15 @@ int64_t Saver::commit(Save& save, const State& state) {
   storage_.sync_folder(root_);
   publish(storage_, target, kCommit, "." + std::string(kCommit) + "." + save.nonce, commit_text(name, text));
   open_checkpoint(target);
+  return save.manifest.bytes();
+}
+
+void Saver::tidy(const SetName& newest) {
   try {
-    retain(storage_, root_, name, keep_, log_);
+    retain(storage_, root_, newest, keep_, log_);
   } catch (const std::exception& error) {
     log_.warning("older checkpoints stay for now: {}", error.what());
   }
-  return save.manifest.bytes();
 }
 
 void Saver::write_manifest(Save& save, const State& state) {

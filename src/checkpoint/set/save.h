@@ -7,7 +7,7 @@
 //     tensor once, writes and syncs MANIFEST.json, and takes the notes away;
 //   4 rank 0 looks whether a later start has claimed the run (then all stop: WorldError(fenced)), renames the
 //     folder to its final name, syncs, and publishes COMMIT. Only now does the checkpoint exist.
-//   5 rank 0 reads it back, and takes older ones away.
+//   5 rank 0 reads it back; older ones go by tidy(), which nobody need wait for.
 //
 // An error of any call makes its file dead: no call is tried again. The save is given up, what it left is
 // removed, and training goes on.
@@ -66,6 +66,9 @@ class Saver {
   // Of rank 0, once all ranks have written: steps 3 to 5. Returns the bytes of the checkpoint. WorldError
   // (fenced) where the run was taken over.
   int64_t commit(Save& save, const State& state);
+  // Of rank 0, after a commit: takes away what `newest`, just committed, makes needless. What fails is told
+  // in the log and stays for the next time.
+  void tidy(const SetName& newest);
   // Of rank 0: removes what a save left.
   void discard(const Save& save);
 

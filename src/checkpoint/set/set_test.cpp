@@ -73,7 +73,9 @@ class OneRank {
     Manifest facts;
     facts.name.step = step;
     facts.job = {{"training.seed", "1"}};
-    return saver_->save(assembly_, values.state(), facts);
+    const SaveOutcome outcome = saver_->save(assembly_, values.state(), facts);
+    if (outcome.is_durable()) saver_->tidy(outcome.name);
+    return outcome;
   }
   // The step of the newest valid checkpoint, all of whose values are of that step; 0: none.
   int64_t load() {
@@ -315,6 +317,20 @@ TEST(CheckpointSet, B021_EveryNameHasItsTwin) {
   state = values.state();
   state.tensors[1].local = at::zeros({7}, at::kDouble);
   EXPECT_THAT(message_of([&] { load_one(saved.newest, manifest, state); }), HasSubstr("F64"));
+}
+
+// RELIABILITY scenario 48: an earlier start that is late removes nothing that its successor may read.
+TEST(CheckpointSet, S48_NothingGoesOnceALaterStartHasClaimed) {
+  const TestFolder folder;
+  PosixStorage storage;
+  OneRank first(storage, folder / "c", /*keep=*/2), second(storage, folder / "c", 2);
+  for (int64_t step : {10, 20}) first.save(step);
+  second.claim(SetName{10, 1});
+  retain(storage, folder / "c", SetName{20, 1}, /*keep=*/1, kQuiet);
+  EXPECT_EQ(second.load(), 10);
+  second.save(30);
+  retain(storage, folder / "c", SetName{30, 2}, 1, kQuiet);
+  EXPECT_EQ(names_in(folder / "c"), (std::vector<std::string>{"claims", "step-00000030.g2"}));
 }
 
 TEST(CheckpointSet, ALaterClaimFencesTheEarlierStart) {

@@ -2,6 +2,7 @@
 
 #include <cstring>
 
+#include "base/error.h"
 #include "train/checkpoints.h"
 #include "train/final_weights.h"
 #include "train/reporter.h"
@@ -40,6 +41,29 @@ void cut_metrics(const RunFolder& folder, int64_t steps_before, const Log& log) 
                 folder.metrics().string());
 }
 
+// Updates without a finite gradient, one after the other.
+class Skipped {
+ public:
+  explicit Skipped(const spec::TrainingConfig& training)
+      : most_(training.stop_after_skipped), batch_(training.global_batch_size) {}
+  // A batch without a target has no gradient that could be finite.
+  void look(int64_t step, const StepResult& result) {
+    in_a_row_ = result.skipped && result.tokens > 0 ? in_a_row_ + 1 : 0;
+    if (in_a_row_ == 0 || in_a_row_ != most_) return;
+    const int64_t first = step - in_a_row_ + 1;
+    throw WorldError(
+        WorldError::Kind::data,
+        fmt::format(
+            "updates {} to {} had gradients that are not finite, on samples {} to {}, and were skipped: "
+            "the weights are those after update {}; lower optimizer.learning_rate, look at these samples, "
+            "or set training.stop_after_skipped",
+            first, step, (first - 1) * batch_, step * batch_ - 1, first - 1));
+  }
+
+ private:
+  int64_t most_, batch_, in_a_row_ = 0;
+};
+
 std::string stop_reason(int signal, int64_t step, int64_t newest) {
   const char* name = sigabbrev_np(signal);
   const std::string lost = newest == step ? "saved" : fmt::format("and the steps after {} are lost", newest);
@@ -59,6 +83,7 @@ telemetry::RunSummary train(Rank& rank, const spec::Job& job, const data::Datase
   checkpoints.claim();
   if (options.folder && options.resume) cut_metrics(*options.folder, steps_before, log);
 
+  Skipped skipped(job.training);
   telemetry::StepRecord measured;
   std::string exit_reason = "finished";
   int stop_signal = 0;
@@ -96,6 +121,7 @@ telemetry::RunSummary train(Rank& rank, const spec::Job& job, const data::Datase
     metrics.checkpoint_seconds = std::exchange(checkpoint_seconds, 0) + clock.seconds() - look_start;
     // The step's line is there before a checkpoint of the step can be.
     if (reporter) reporter->step_done(metrics, hardware_flops);
+    skipped.look(step, result);
 
     if (due.save) {
       const double save_start = clock.seconds();

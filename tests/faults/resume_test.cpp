@@ -319,6 +319,28 @@ TEST(Resume, WhereAllAreDamagedTheRunStops) {
   EXPECT_EQ(read_metrics(folder / "run").size(), 9u);
 }
 
+// RELIABILITY scenario 16: a first update that throws the weights out of range, and no finite gradient after
+// it. The run stops after two, on all ranks, each time that it is started.
+TEST(Resume, S16_TwoUpdatesWithoutAFiniteGradientStopTheRun) {
+  const Folder folder;
+  const std::string job = nine_steps(folder, 1) + " --procs 2 --set optimizer.warmup_steps=0 " +
+                          "--set optimizer.learning_rate=1e38" + kAtOnce;
+  const std::string told =
+      "updates 2 to 3 had gradients that are not finite, on samples 4 to 11, and were skipped";
+  const Outcome stopped = train(folder, "run", job);
+  EXPECT_EQ(stopped.status, 1);
+  EXPECT_THAT(stopped.err, HasSubstr(told));
+  EXPECT_THAT(stopped.err, HasSubstr("the weights are those after update 1"));
+  const std::vector<Json> steps = read_metrics(folder / "run");
+  ASSERT_EQ(steps.size(), 3u);
+  EXPECT_EQ(steps[0]["skipped"], false);
+  EXPECT_EQ(steps[1]["skipped"], true);
+  EXPECT_EQ(steps[2]["skipped"], true);
+  EXPECT_THAT(train(folder, "run", job + " --resume").err, HasSubstr("updates 3 to 4 had gradients"));
+  EXPECT_EQ(train(folder, "on", job + " --set training.stop_after_skipped=0").status, 0);
+  EXPECT_EQ(read_metrics(folder / "on").size(), 9u);
+}
+
 // RELIABILITY scenario 44: SIGTERM and SIGINT save at the next step, the exit status tells, the rest follows.
 TEST(Resume, S44_AStopSavesFirst) {
   for (const auto& [procs, signal, status] :

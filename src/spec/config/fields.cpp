@@ -161,6 +161,10 @@ constexpr Field kFields[] = {
     {"training", "host_transport", at<&Job::training, &T::host_transport>, one_of("memory | gloo"), "",
      "How ranks of one host talk on CPUs: `memory`, each reads the other's memory, where the system lets it; "
      "`gloo`, over sockets, as ranks of several hosts do."},
+    {"training", "stop_after_skipped", at<&Job::training, &T::stop_after_skipped>, at_least(0), "updates",
+     "The run stops, and names the samples, when this many updates in a row had a gradient that is not "
+     "finite "
+     "and were skipped; 0: never."},
     {"training", "deterministic", at<&Job::training, &T::deterministic>, any(), "",
      "Only operators that give the same bits each time."},
 

@@ -46,6 +46,7 @@ struct TrainingConfig {
   int64_t loss_chunk_tokens = 0;  // rows of logits that exist at one time; 0: chosen
   double collective_timeout_seconds = 60;
   std::string host_transport = "memory";  // memory | gloo: between ranks of one host, on CPUs
+  int64_t stop_after_skipped = 2;         // updates in a row without a finite gradient; 0: never
   bool deterministic = true;
 };
 

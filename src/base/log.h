@@ -31,7 +31,9 @@ class Log {
   void error(fmt::format_string<Args...> format, Args&&... args) const {
     write(LogLevel::error, fmt::format(format, std::forward<Args>(args)...));
   }
-  // One whole line in one write(2), so that lines of several processes do not mix.
+  // One whole line in one write(2), so that lines of several processes do not mix. Never waits: a line that
+  // its file, terminal or pipe does not take at once is dropped, and the next one that is taken says how
+  // many.
   void write(LogLevel level, const std::string& message) const;
 
  private:

@@ -237,6 +237,17 @@ TEST(Log, S47_ALogThatNobodyTakesStopsNothing) {
                 .status,
             0);
   EXPECT_EQ(read_text(folder / "status"), "0\n");
+  // A reader that stands still until the run is over, and then reads what the pipe held: far less than all.
+  const std::string still = " --set training.steps=900 --set checkpoint.every=1000";
+  EXPECT_EQ(run("( " + program + (folder / "still").string() + still + "; echo $? >" +
+                (folder / "status").string() + " ) 2>&1 >/dev/null | ( while [ ! -e " +
+                (folder / "still/summary.json").string() + " ]; do sleep 0.1; done; cat >" +
+                (folder / "held").string() + " )")
+                .status,
+            0);
+  EXPECT_EQ(read_text(folder / "status"), "0\n");
+  EXPECT_EQ(lines_of(folder / "still/metrics.jsonl"), 900);
+  EXPECT_LT(lines_of(folder / "held"), 900);
   for (const char* name : {"closed", "full", "gone"}) expect_equal_runs(folder, "whole", name);
 }
 

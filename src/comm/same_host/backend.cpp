@@ -58,7 +58,13 @@ class SameHost final : public c10d::Backend {
   Work barrier(const c10d::BarrierOptions&) override;
 
  private:
-  c10::intrusive_ptr<Transfer> transfer() const { return c10::make_intrusive<Transfer>(exchange_, timeout_); }
+  // What moves between these tensors and others'.
+  template <typename... T>
+  c10::intrusive_ptr<Transfer> transfer(const T&... tensors) const {
+    auto transfer = c10::make_intrusive<Transfer>(exchange_, timeout_);
+    (transfer->keep(tensors), ...);
+    return transfer;
+  }
   Work start(c10::intrusive_ptr<Transfer> transfer) const {
     exchange_->start(transfer);
     return transfer;
@@ -84,7 +90,7 @@ Work SameHost::allreduce(Tensors& tensors, const c10d::AllreduceOptions& options
   const auto width = static_cast<int64_t>(whole.element_size());
   const Share own = share(getRank());
 
-  auto message = transfer();
+  auto message = transfer(whole);
   for_others([&](int other) {
     message->offer(other, scatter, bytes_at(whole, share(other).begin), share(other).size() * width);
   });
@@ -103,7 +109,7 @@ Work SameHost::broadcast(Tensors& tensors, const c10d::BroadcastOptions& options
   const at::Tensor& tensor = tensors.front();
   const auto bytes = static_cast<int64_t>(tensor.nbytes());
   const uint64_t key = key_of(collectives_++);
-  auto message = transfer();
+  auto message = transfer(tensor);
   if (options.rootRank == getRank())
     for_others([&](int other) { message->offer(other, key, tensor.data_ptr(), bytes); });
   else
@@ -121,7 +127,7 @@ void SameHost::gather(Transfer& transfer, uint64_t key, const at::Tensor& whole,
 }
 
 Work SameHost::all_gather_single(at::Tensor& out, at::Tensor& in, const c10d::AllgatherOptions&) {
-  auto message = transfer();
+  auto message = transfer(out, in);
   gather(*message, key_of(collectives_++), out, in);
   char* const place = bytes_at(out, getRank() * in.numel());
   if (place != in.data_ptr() && in.nbytes() > 0) std::memcpy(place, in.data_ptr(), in.nbytes());
@@ -143,7 +149,7 @@ Work SameHost::all_to_all_single(at::Tensor& out, at::Tensor& in, Counts& out_co
   const Counts to = begins(out, out_counts), from = begins(in, in_counts);
   const auto width = static_cast<int64_t>(in.element_size());
   const uint64_t key = key_of(collectives_++);
-  auto message = transfer();
+  auto message = transfer(out, in);
   for_others([&](int number) {
     const auto other = static_cast<size_t>(number);
     message->offer(number, key, bytes_at(in, from[other]), (from[other + 1] - from[other]) * width);
@@ -155,14 +161,14 @@ Work SameHost::all_to_all_single(at::Tensor& out, at::Tensor& in, Counts& out_co
 }
 
 Work SameHost::send(Tensors& tensors, int to, int tag) {
-  auto message = transfer();
+  auto message = transfer(tensors.front());
   message->offer(to, key_of_tag(tag), tensors.front().data_ptr(),
                  static_cast<int64_t>(tensors.front().nbytes()));
   return start(std::move(message));
 }
 
 Work SameHost::recv(Tensors& tensors, int from, int tag) {
-  auto message = transfer();
+  auto message = transfer(tensors.front());
   message->take(from, key_of_tag(tag), tensors.front().data_ptr(),
                 static_cast<int64_t>(tensors.front().nbytes()));
   return start(std::move(message));

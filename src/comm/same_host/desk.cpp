@@ -1,5 +1,7 @@
 #include "comm/same_host/desk.h"
 
+#include <algorithm>
+
 namespace muster::comm {
 
 uint64_t Desk::offer(int64_t to, uint64_t key, const void* data, int64_t bytes) {
@@ -34,6 +36,10 @@ bool Desk::sort() {
     give_out(other);
   }
   return came;
+}
+
+bool Desk::owes() const {
+  return std::ranges::any_of(outgoing_, [](const std::deque<Letter>& letters) { return !letters.empty(); });
 }
 
 void Desk::take_in(int64_t from, const Letter& letter) {

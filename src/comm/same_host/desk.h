@@ -14,7 +14,6 @@ namespace muster::comm {
 
 // Another rank of the group, as this one reaches it.
 struct Neighbour {
-  int64_t name = 0;  // its global rank, as people know it
   Peer peer;
   Mailbox mailbox;
 };
@@ -46,6 +45,8 @@ class Desk {
 
   // Takes in what came, and gives out what was told. Whether anything came.
   bool sort();
+  // Whether letters wait for room in a mailbox.
+  bool owes() const;
 
  private:
   void send(int64_t to, const Letter& letter) { outgoing_[static_cast<size_t>(to)].push_back(letter); }

@@ -17,6 +17,8 @@ using SteadyClock = std::chrono::steady_clock;
 constexpr int64_t kFewBytes = int64_t{128} << 10;
 // Between two looks at whether the others are still there.
 constexpr auto kLook = 10ms;
+// For the last letters of an exchange to leave.
+constexpr auto kLastLetters = 1s;
 // Between two looks of the thread after small messages that nobody waits for.
 constexpr auto kTick = 2ms;
 
@@ -60,12 +62,15 @@ void Exchange::stop() {
   if (!thread_.joinable()) return;
   ends_ = true;
   wake();
-  desk_.own().ring();
   thread_.join();
   const std::lock_guard lock(drives_);
   begin_new();
+  for (const auto end = SteadyClock::now() + kLastLetters; desk_.owes() && SteadyClock::now() < end;) {
+    std::this_thread::sleep_for(1ms);
+    desk_.sort();
+  }
   for (UnderWay& message : active_) message.transfer->finish(error_of("was aborted"));
-  active_.clear();
+  end_over();
 }
 
 void Exchange::start(c10::intrusive_ptr<Transfer> transfer) {
@@ -81,8 +86,9 @@ void Exchange::start(c10::intrusive_ptr<Transfer> transfer) {
     const std::lock_guard lock(drives_, std::adopt_lock);
     begin_new();
     desk_.sort();
+    look_at_debts();
   }
-  if (is_carried ? waiters_ == 0 : rests_.load()) wake();
+  if (is_carried || rests_) wake();
 }
 
 bool Exchange::try_pass() {
@@ -105,10 +111,17 @@ bool Exchange::pass() {
     }
   }
   end_over();
+  if (moved) desk_.sort();  // what was told leaves
+  look_at_debts();
   if (!moved) return false;
-  desk_.sort();  // what was told leaves
   if (waiters_ > 0) desk_.own().ring();
   return true;
+}
+
+// Letters that found no room leave at a tick of the thread, though nobody comes to drive.
+void Exchange::look_at_debts() {
+  owes_ = desk_.owes();
+  if (owes_ && rests_) wake();
 }
 
 bool Exchange::begin_new() {
@@ -130,6 +143,7 @@ void Exchange::end_over() {
     if (message.is_carried) --carried_;
     --under_way_;
     message.transfer->finish(nullptr);
+    if (message.transfer->is_offered()) failed_.push_back(message.transfer);
     return true;
   });
 }
@@ -172,7 +186,7 @@ void Exchange::run() {
 void Exchange::rest() {
   std::unique_lock lock(sleep_mutex_);
   rests_ = true;  // before it looks: whoever starts a message looks here after that
-  if (under_way_ > 0 || started_ != started_before_) rests_ = false;
+  if (under_way_ > 0 || owes_ || started_ != started_before_) rests_ = false;
   started_before_ = started_;
   const auto is_woken = [this] { return is_woken_; };
   rests_ ? woken_.wait(lock, is_woken) : (void)woken_.wait_for(lock, kTick, is_woken);
@@ -185,6 +199,7 @@ void Exchange::wake() {
     is_woken_ = true;
   }
   woken_.notify_one();
+  desk_.own().ring();  // it may sleep there, between two parts of a large message
 }
 
 // What came from a process before its end still counts.
@@ -194,10 +209,7 @@ void Exchange::look_for_lost() {
     if (rank == desk_.rank() || desk_.neighbour(rank).peer.is_alive()) continue;
     while (pass()) continue;
     for (UnderWay& message : active_)
-      if (message.transfer->needs(rank))
-        message.transfer->finish(
-            error_of(fmt::format("process {} of rank {} has ended", desk_.neighbour(rank).peer.process(),
-                                 desk_.neighbour(rank).name)));
+      if (message.transfer->needs(rank)) message.transfer->finish(error_of(desk_.neighbour(rank).peer.end()));
     end_over();
   }
 }
@@ -206,7 +218,8 @@ void Exchange::give_up(Transfer& transfer, std::chrono::milliseconds timeout) {
   const std::lock_guard lock(drives_);
   if (transfer.isCompleted()) return;
   const int64_t rank = transfer.waits_for(desk_);
-  const std::string who = rank < 0 ? "" : fmt::format(", rank {} did not come", desk_.neighbour(rank).name);
+  const std::string who =
+      rank < 0 ? "" : fmt::format(", rank {} did not come", desk_.neighbour(rank).peer.rank());
   transfer.finish(error_of(fmt::format("timed out after {} ms{}", timeout.count(), who)));
   end_over();
 }

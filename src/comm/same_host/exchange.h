@@ -28,7 +28,8 @@ class Exchange {
   // Until it is over, or has failed: std::runtime_error after `timeout`, naming a rank that did not come;
   // at once where a process that it needs has ended.
   void wait(Transfer& transfer, std::chrono::milliseconds timeout);
-  // Fails what is under way; nothing is moved any more.
+  // Fails what is under way; nothing is moved any more. Letters that others wait for still leave, where they
+  // make room for them soon.
   void stop();
 
  private:
@@ -42,6 +43,7 @@ class Exchange {
   bool pass();
   bool begin_new();
   void end_over();
+  void look_at_debts();
   void run();
   void wake();
   bool is_idle() const { return waiters_ > 0 || carried_ == 0; }
@@ -51,6 +53,7 @@ class Exchange {
 
   Desk desk_;  // with active_: of whoever holds drives_
   std::vector<UnderWay> active_;
+  std::vector<c10::intrusive_ptr<Transfer>> failed_;  // whose memory others may still read
   std::mutex drives_;
   std::mutex new_mutex_;
   std::vector<UnderWay> new_;
@@ -58,6 +61,7 @@ class Exchange {
 
   std::atomic<int> waiters_ = 0;
   std::atomic<int> under_way_ = 0, carried_ = 0;  // all; those that are worth a thread
+  std::atomic<bool> owes_ = false;                // letters, for which there was no room
   std::atomic<uint64_t> started_ = 0;
   uint64_t started_before_ = 0;  // when the thread last looked
   std::mutex sleep_mutex_;

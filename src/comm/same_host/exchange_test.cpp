@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -10,6 +11,7 @@
 
 #include "base/error.h"
 #include "comm/communicator.h"
+#include "comm/same_host/peer.h"
 
 namespace muster::comm {
 namespace {
@@ -171,6 +173,96 @@ TEST_F(Processes, a_rank_that_is_killed_is_named_at_once) {
   EXPECT_THAT(failure_of([&] { data.all_reduce(at::zeros({4})).wait(); }), HasSubstr(lost));
   EXPECT_THAT(failure_of([&] { data.send(large, 1, 0).wait(); }), HasSubstr(lost));
   EXPECT_LT(std::chrono::steady_clock::now() - begin, 1s);
+}
+
+// A rank that dies with its message unread is named by whoever comes to read.
+TEST_F(Processes, a_rank_whose_memory_is_gone_is_named) {
+  fork_others([](int64_t, Groups& groups) {
+    const at::Tensor large = at::zeros({1'000'000});
+    Pending sent = groups.on(Axis::data).send(large, 0, 1);
+    groups.on(Axis::data).barrier();
+    ::pause();
+    return 0;
+  });
+  Groups groups = connect_as(0);
+  Communicator& data = groups.on(Axis::data);
+  data.barrier();
+  ::kill(children_.front(), SIGKILL);
+  at::Tensor value = at::zeros({1'000'000});
+  EXPECT_THAT(failure_of([&] { data.receive(value, 1, 1).wait(); }),
+              HasSubstr(fmt::format("process {} of rank 1 has ended", children_.front())));
+}
+
+// Nobody waits for a message, its tensor is let go of, and its memory asked for by the next one.
+TEST_F(Processes, a_message_that_was_dropped_keeps_its_memory) {
+  const auto drop = [](Communicator& data) {
+    const at::Tensor seven = at::full({1'000'000}, 7.0);
+    Pending dropped = data.send(seven, 1, 3);
+  };
+  fork_others([](int64_t, Groups& groups) {
+    Communicator& data = groups.on(Axis::data);
+    data.barrier();
+    data.barrier();
+    at::Tensor value = at::zeros({1'000'000});
+    data.receive(value, 0, 3).wait();
+    return at::equal(value, at::full({1'000'000}, 7.0)) ? 0 : 2;
+  });
+  Groups groups = connect_as(0);
+  Communicator& data = groups.on(Axis::data);
+  data.barrier();
+  drop(data);
+  const at::Tensor next = at::full({1'000'000}, 9.0);
+  data.barrier();
+  expect_all_well();
+}
+
+// More receipts than a mailbox holds, to a rank that does not look at them until the sender has turned to
+// other things: the rest of them leave though nobody waits for anything there.
+TEST_F(Processes, letters_that_found_no_room_leave_later) {
+  constexpr int kMessages = 300;
+  fork_others([](int64_t, Groups& groups) {
+    Communicator& data = groups.on(Axis::data);
+    const at::Tensor value = at::ones({4});
+    std::vector<Pending> sent;
+    for (int number = 0; number < kMessages; ++number) sent.push_back(data.send(value, 0, number));
+    data.barrier();
+    ::raise(SIGSTOP);
+    for (Pending& message : sent) message.wait();
+    return 0;
+  });
+  Groups groups = connect_as(0);
+  Communicator& data = groups.on(Axis::data);
+  data.barrier();
+  int status = 0;
+  ASSERT_EQ(::waitpid(children_.front(), &status, WUNTRACED), children_.front());
+  ASSERT_TRUE(WIFSTOPPED(status));
+  at::Tensor value = at::zeros({4});
+  for (int number = 0; number < kMessages; ++number) data.receive(value, 1, number).wait();
+  std::this_thread::sleep_for(50ms);
+  ::kill(children_.front(), SIGCONT);
+  expect_all_well();
+}
+
+// A signal that comes while it looks whether a peer is there is no peer's end.
+TEST(Peer, is_alive_though_signals_come) {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::pause();
+    ::_exit(0);
+  }
+  const Peer peer(child, 1);
+  struct sigaction take_note {};
+  take_note.sa_handler = [](int) {};
+  ::sigaction(SIGALRM, &take_note, nullptr);
+  const itimerval often{{0, 20}, {0, 20}}, never{};
+  ::setitimer(ITIMER_REAL, &often, nullptr);
+  int lost = 0;
+  for (int look = 0; look < 300'000; ++look) lost += !peer.is_alive();
+  ::setitimer(ITIMER_REAL, &never, nullptr);
+  EXPECT_EQ(lost, 0);
+  ::kill(child, SIGKILL);
+  ::waitpid(child, nullptr, 0);
+  EXPECT_FALSE(peer.is_alive());
 }
 
 // The last message of a rank that then ends is still read.

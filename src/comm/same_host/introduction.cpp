@@ -38,7 +38,7 @@ std::vector<Json> tell_all(c10d::Store& store, const char* what, size_t rank, si
 }
 
 Neighbour meet(int64_t name, const Json& told, int64_t size) {
-  Neighbour neighbour{name, Peer(told["process"]), Mailbox(told["process"], told["mailbox"], size)};
+  Neighbour neighbour{Peer(told["process"], name), Mailbox(told["process"], told["mailbox"], size)};
   uint64_t sign = 0;
   neighbour.peer.read(&sign, told["sign"], sizeof sign);
   if (sign != kSign) throw std::runtime_error("another process has taken its number");

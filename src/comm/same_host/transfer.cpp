@@ -16,7 +16,7 @@ constexpr int64_t kChunkBytes = int64_t{512} << 10;
 void check_bytes(const Neighbour& from, const Letter& offer, int64_t bytes) {
   if (offer.bytes == static_cast<uint64_t>(bytes)) return;
   throw WorldError(WorldError::Kind::mismatch, fmt::format("rank {} sends {} bytes where {} are expected",
-                                                           from.name, offer.bytes, bytes));
+                                                           from.peer.rank(), offer.bytes, bytes));
 }
 
 }  // namespace
@@ -141,6 +141,7 @@ int64_t Transfer::waits_for(const Desk& desk) const {
 void Transfer::finish(std::exception_ptr error) {
   const std::lock_guard lock(mutex_);
   if (is_done_) return;
+  if (!error) kept_.clear();  // before anybody goes on: what is freed then is freed by its owner
   error_ = error;
   is_done_ = true;
   if (!future_) return;

@@ -12,13 +12,16 @@ namespace muster::comm {
 
 class Exchange;
 
-// What is offered must not change, and what is taken must live, until the message is over or has failed.
+// What is offered must not change until the message is over.
 class Transfer final : public c10d::Work {
  public:
   Transfer(std::shared_ptr<Exchange> exchange, std::chrono::milliseconds timeout)
       : exchange_(std::move(exchange)), timeout_(timeout) {}
 
-  // What it does, before it starts. Keys tell the messages and parts between two ranks apart; offers and
+  // What it does, before it starts. `tensor` lives until the message is over, whoever lets go of it: all that
+  // is offered or taken lies in tensors that are kept.
+  void keep(const at::Tensor& tensor) { kept_.push_back(tensor); }
+  // Keys tell the messages and parts between two ranks apart; offers and
   // takes of one key meet in their order.
   void offer(int64_t to, uint64_t key, const void* data, int64_t bytes);
   void take(int64_t from, uint64_t key, void* to, int64_t bytes);
@@ -37,6 +40,10 @@ class Transfer final : public c10d::Work {
   // The first rank of the group that it waits for; -1: none.
   int64_t waits_for(const Desk& desk) const;
   bool needs(int64_t rank) const;
+  // Whether others may still read what lies here.
+  bool is_offered() const { return !offers_.empty(); }
+  // Without an error it keeps nothing any more; with one, what others may still read is kept as long as it
+  // is.
   void finish(std::exception_ptr error);
 
   bool isCompleted() override { return is_done_; }
@@ -81,6 +88,7 @@ class Transfer final : public c10d::Work {
   size_t told_ = 0;
   std::vector<Take> takes_;  // not over yet
   std::optional<Reduction> reduction_;
+  std::vector<at::Tensor> kept_;
 
   std::mutex mutex_;
   c10::intrusive_ptr<c10::ivalue::Future> future_;

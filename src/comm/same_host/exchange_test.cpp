@@ -188,6 +188,8 @@ TEST_F(Processes, a_rank_whose_memory_is_gone_is_named) {
   Communicator& data = groups.on(Axis::data);
   data.barrier();
   ::kill(children_.front(), SIGKILL);
+  siginfo_t end;
+  ASSERT_EQ(::waitid(P_PID, static_cast<id_t>(children_.front()), &end, WEXITED | WNOWAIT), 0);
   at::Tensor value = at::zeros({1'000'000});
   EXPECT_THAT(failure_of([&] { data.receive(value, 1, 1).wait(); }),
               HasSubstr(fmt::format("process {} of rank 1 has ended", children_.front())));

@@ -62,7 +62,6 @@ spec::Hardware probe(const std::function<void(const std::string&)>& say) {
                   100 * matmul_flops(at::kFloat) / hardware.peak_flops["float32"]));
   hardware.memory_bytes = static_cast<int64_t>(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGESIZE);
   hardware.memory_bandwidth_bytes_per_second = copy_bandwidth();
-  hardware.devices_per_node = 1;
   say(fmt::format("memory    {}, {:.1f} GB/s, the best of {} copies of {}",
                   format_bytes(hardware.memory_bytes), hardware.memory_bandwidth_bytes_per_second / 1e9,
                   kRepeats, format_bytes(kCopyBytes)));
@@ -72,9 +71,8 @@ spec::Hardware probe(const std::function<void(const std::string&)>& say) {
 std::string to_toml(const spec::Hardware& hardware) {
   std::string text = fmt::format(
       "name = \"{}\"\nsource = \"{}\"\nmemory_bytes = {}\nmemory_bandwidth_bytes_per_second = {:.4e}\n"
-      "devices_per_node = {}\n\n[peak_flops]  # dense, of all cores\n",
-      hardware.name, hardware.source, hardware.memory_bytes, hardware.memory_bandwidth_bytes_per_second,
-      hardware.devices_per_node);
+      "\n[peak_flops]  # dense, of all cores\n",
+      hardware.name, hardware.source, hardware.memory_bytes, hardware.memory_bandwidth_bytes_per_second);
   for (const auto& [dtype, flops] : hardware.peak_flops) text += fmt::format("{} = {:.4e}\n", dtype, flops);
   return text;
 }

@@ -3,6 +3,7 @@
 #include "base/table.h"
 #include "base/units.h"
 #include "checkpoint/set/snapshot.h"
+#include "spec/hardware/hardware.h"
 #include "spec/mesh/local_shape.h"
 #include "train/rank.h"
 #include "train/state.h"
@@ -51,6 +52,22 @@ std::string padding_text(const Rehearsal& rehearsal) {
   return text.empty() ? text : text + "\n";
 }
 
+// "llama, 8,030,261,248 parameters; data 8, tensor 8, ZeRO 1; 64 sequences of 8,192 tokens a step".
+std::string describe(const spec::Job& job) {
+  return fmt::format("{}, {} parameters; {}; {} sequences of {} tokens a step",
+                     spec::to_string(job.model.family),
+                     format_exact(spec::ParameterTable(job.model).elements()), spec::describe(job.layout),
+                     format_exact(job.training.global_batch_size), format_exact(job.data.sequence_length));
+}
+
+std::string fit_text(const Rehearsal& rehearsal) {
+  const int64_t peak = rehearsal.memory.peak_bytes, room = rehearsal.device_memory_bytes;
+  if (room == 0) return fmt::format("of {} nobody has said how much memory it has\n", rehearsal.device);
+  const double share = 100.0 * static_cast<double>(peak) / static_cast<double>(room);
+  return fmt::format("{}: the peak is {:.1f} % of the {} of {}\n", peak <= room ? "fits" : "DOES NOT FIT",
+                     share, format_bytes(room), rehearsal.device);
+}
+
 void add_row(Table& table, const char* what, int64_t bytes) {
   table.add({what, format_bytes(bytes), format_exact(bytes)});
 }
@@ -74,7 +91,14 @@ Rehearsal rehearse(const spec::Job& job, int64_t rank) {
                       clock);
   const train::Feed feed(job, mesh, rank, nullptr);
 
-  Rehearsal result{rank, mesh.world_size(), coordinates(mesh, rank), {}, {}, 0, 0, {}, {}, 0};
+  Rehearsal result;
+  result.rank = rank;
+  result.world_size = mesh.world_size();
+  result.what = describe(job);
+  result.coordinate = coordinates(mesh, rank);
+  const spec::Hardware hardware = spec::load_hardware(job.hardware.name);
+  result.device = hardware.name;
+  result.device_memory_bytes = hardware.memory_bytes;
   {
     const train::Rank::Recording recording(program, result.record);
     program.run_step(feed, 1);
@@ -109,6 +133,11 @@ Json to_json(const Rehearsal& rehearsal) {
   json["gathered_bytes"] = memory.gathered_bytes;
   json["peak_bytes"] = memory.peak_bytes;
   json["peak_at"] = memory.peak_at;
+  json["device"] = {{"name", rehearsal.device}, {"memory_bytes", nullptr}, {"fits", nullptr}};
+  if (rehearsal.device_memory_bytes > 0) {
+    json["device"]["memory_bytes"] = rehearsal.device_memory_bytes;
+    json["device"]["fits"] = memory.peak_bytes <= rehearsal.device_memory_bytes;
+  }
   json["host"] = {{"snapshot_bytes", rehearsal.snapshot_bytes}};
   json["messages"] = Json::array();
   for (const telemetry::MessageTotal& total : rehearsal.record.message_totals())
@@ -135,9 +164,9 @@ std::string to_text(const Rehearsal& rehearsal) {
     messages.add({total.axis, total.op, format_exact(total.count), format_exact(total.bytes),
                   format_bytes(total.bytes)});
 
-  std::string text =
-      fmt::format("rank {} of {}{}\n\n{}\npeak at: {}\n\n", rehearsal.rank, rehearsal.world_size,
-                  place_of(rehearsal.coordinate), bytes.text(), memory.peak_at);
+  std::string text = fmt::format("{}\nrank {} of {}{}\n\n{}\npeak at: {}\n{}\n", rehearsal.what,
+                                 rehearsal.rank, rehearsal.world_size, place_of(rehearsal.coordinate),
+                                 bytes.text(), memory.peak_at, fit_text(rehearsal));
   text += padding_text(rehearsal);
   text += rehearsal.record.messages.empty() ? std::string("no messages: every axis has one rank\n")
                                             : messages.text();

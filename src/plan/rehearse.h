@@ -21,8 +21,11 @@ struct BucketPadding {
 
 struct Rehearsal {
   int64_t rank = 0, world_size = 1;
-  Json coordinate;               // {"data": 1, ...} by axis
-  telemetry::StepRecord record;  // of one step; times are 0
+  std::string what;                 // model, batch and layout, in words
+  std::string device;               // that the job names, a hardware file's
+  int64_t device_memory_bytes = 0;  // 0: unknown
+  Json coordinate;                  // {"data": 1, ...} by axis
+  telemetry::StepRecord record;     // of one step; times are 0
   telemetry::MemoryFigures memory;
   double model_flops = 0;     // of this rank's share of a step (DESIGN section 5)
   double hardware_flops = 0;  // that ran on this rank

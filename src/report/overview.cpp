@@ -97,7 +97,7 @@ std::string outcome_card(const RunFiles& run) {
     return card("Outcome", run.steps.empty() ? "–" : fmt::format("step {}", run.steps.back().step), "",
                 badge(Verdict::unknown, "no summary.json: still running, or killed"));
   const RunSummary& summary = *run.summary;
-  const bool finished = summary.exit_reason == "finished";
+  const bool finished = summary.exit_reason == telemetry::kFinished;
   std::string below = badge(finished ? Verdict::good : Verdict::bad, summary.exit_reason);
   below += fmt::format("<br>wall time {}", format_seconds(summary.wall_seconds));
   if (summary.skipped_steps)

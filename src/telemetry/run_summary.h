@@ -11,6 +11,9 @@
 
 namespace muster::telemetry {
 
+// The exit reason of a run that came to its end.
+inline constexpr const char* kFinished = "finished";
+
 // The memory of one rank, in bytes.
 struct MemoryFigures {
   int64_t parameters = 0, master_parameters = 0, gradients = 0, optimizer = 0;  // persistent

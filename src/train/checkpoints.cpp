@@ -110,7 +110,7 @@ void Checkpoints::claim() {
 Checkpoints::Due Checkpoints::look(int64_t step) {
   if (!is_on()) return {};
   Due due;
-  due.save = schedule_->is_due(step);
+  due.save = schedule_->is_due(step) || step == job_.training.steps;
   // A wish that comes back while a save is under way is dropped, and would stand in the way of all later
   // ones.
   if (leads() && !wish_is_out_ && !under_way_) wishes_ = schedule_->is_time(now());

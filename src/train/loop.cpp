@@ -85,7 +85,7 @@ telemetry::RunSummary train(Rank& rank, const spec::Job& job, const data::Datase
 
   Skipped skipped(job.training);
   telemetry::StepRecord measured;
-  std::string exit_reason = "finished";
+  std::string exit_reason = telemetry::kFinished;
   int stop_signal = 0;
   double checkpoint_seconds = 0;  // that training stood still for a save after the step before
   std::optional<Reporter> reporter;

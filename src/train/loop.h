@@ -18,6 +18,7 @@ struct LoopOptions {
   PhaseObserver observe;
   fs::path checkpoints;  // the run's folder of them, the same on all ranks
   bool resume = false;
+  int64_t ranks_on_host = 1;
   double started_seconds = 0;  // of the process, on the rank's clock
   int64_t rss_after_libraries_bytes = 0;
 };

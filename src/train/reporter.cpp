@@ -13,10 +13,6 @@
 namespace muster::train {
 namespace {
 
-std::string layout_text(const spec::Job& job) {
-  return fmt::format("data {}, ZeRO {}", job.layout.data, job.layout.zero);
-}
-
 std::string peak_source(const spec::Hardware& hardware) {
   return hardware.source.empty() ? hardware.name : hardware.source;
 }
@@ -30,10 +26,12 @@ Reporter::Reporter(const spec::Job& job, Rank& rank, const LoopOptions& options,
       options_(options),
       log_(log),
       peak_flops_(options.hardware.peak(job.numerics.compute)) {
-  // A CPU rank runs on its threads, and the file's peak is that of the machine's cores.
+  // A CPU rank runs on its threads, and the file's peak is that of the machine's cores: all ranks here share
+  // it.
   if (peak_flops_ && job.training.device == "cpu")
-    *peak_flops_ *= std::min(1.0, static_cast<double>(at::get_num_threads()) /
-                                      static_cast<double>(std::thread::hardware_concurrency()));
+    *peak_flops_ *= std::min(1.0 / static_cast<double>(options.ranks_on_host),
+                             static_cast<double>(at::get_num_threads()) /
+                                 static_cast<double>(std::thread::hardware_concurrency()));
   if (options.folder) {
     sinks_.push_back(telemetry::make_jsonl_sink(options.folder->metrics(), log));
     sinks_.push_back(telemetry::make_tensorboard_sink(options.folder->path, log));
@@ -51,7 +49,7 @@ telemetry::RunSummary Reporter::describe() const {
   s.model_name = s.family;
   s.parameters = rank_.table().elements();
   s.model = Json::parse(spec::to_hf_config(job_.model));
-  s.layout = layout_text(job_);
+  s.layout = spec::describe(job_.layout);
   s.world_size = rank_.mesh().world_size();
   s.device = job_.training.device;
   s.dtype = job_.numerics.compute;

@@ -23,6 +23,14 @@ int64_t threads_of(const spec::Job& job, const comm::World& world) {
   return std::max<int64_t>(1, std::thread::hardware_concurrency() / world.local_size);
 }
 
+void warn_of_crowd(int64_t ranks, const Log& log) {
+  const int64_t threads = at::get_num_threads(), cores = std::thread::hardware_concurrency();
+  if (ranks * threads > cores)
+    log.warning(
+        "{} ranks of {} threads share {} cores: they take turns, and speeds are not those of a rank alone",
+        ranks, threads, cores);
+}
+
 launch::Phase phase_of(const std::string& name) {
   if (name == "forward") return launch::Phase::forward;
   if (name == "backward") return launch::Phase::backward;
@@ -64,7 +72,9 @@ telemetry::RunSummary run(const spec::Job& job, const comm::World& world, const 
   loop.checkpoints = options.checkpoints;
   loop.resume = options.resume;
   loop.hardware = spec::load_hardware(job.hardware.name);
+  loop.ranks_on_host = world.local_size;
   at::set_num_threads(static_cast<int>(threads_of(job, world)));
+  if (world.rank == 0) warn_of_crowd(world.local_size, log);
 
   if (job.training.device == "cuda") device::cuda_plugin().use_device(static_cast<int>(world.local_rank));
 

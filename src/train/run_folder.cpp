@@ -1,6 +1,8 @@
 #include "train/run_folder.h"
 
 #include "base/error.h"
+#include "base/json.h"
+#include "telemetry/run_summary.h"
 
 namespace muster::train {
 
@@ -24,6 +26,21 @@ RunFolder resumed_run_folder(const std::string& asked) {
   if (asked.empty())
     throw UserError({"--run", "", "is needed with --resume", "name the folder of the run that goes on"});
   return {asked};
+}
+
+bool is_finished(const RunFolder& folder, const spec::Job& job) {
+  if (!fs::exists(folder.summary())) return false;
+  const std::string source = folder.summary().string();
+  const telemetry::RunSummary summary =
+      telemetry::run_summary_from_json(parse_json(read_text(folder.summary()), source), source);
+  if (summary.exit_reason != telemetry::kFinished) return false;
+  if (job.training.steps != summary.steps_planned)
+    throw UserError(
+        {"training.steps", std::to_string(job.training.steps),
+         fmt::format("differs from the {} that the run in {} has finished with", summary.steps_planned,
+                     folder.path.string()),
+         fmt::format("start a new run from its weights: --set model.weights={}", folder.weights().string())});
+  return true;
 }
 
 void create(const RunFolder& folder, const spec::Job& job) {

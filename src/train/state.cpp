@@ -76,18 +76,6 @@ bool is_of_layout(const std::string& key) {
          key == "training.bucket_bytes" || key == "training.loss_chunk_tokens";
 }
 
-// "data 2, tensor 2, ZeRO 1": the axes and settings that are in use.
-std::string describe(const spec::LayoutConfig& layout) {
-  std::string text = fmt::format("data {}", layout.data);
-  for (const auto& [name, size] : {std::pair("tensor", layout.tensor),
-                                   {"context", layout.context},
-                                   {"pipeline", layout.pipeline},
-                                   {"replicas", layout.replicate}})
-    if (size > 1) text += fmt::format(", {} {}", name, size);
-  if (layout.sequence_parallel) text += ", sequence parallel";
-  return text + fmt::format(", ZeRO {}", layout.zero);
-}
-
 }  // namespace
 
 checkpoint::State state_of(Rank& rank) {
@@ -138,7 +126,7 @@ checkpoint::Manifest facts_of(const spec::Job& job, int64_t world_size, int64_t 
   checkpoint::Manifest facts;
   facts.name.step = step;
   facts.contract = job.checkpoint.contract;
-  facts.layout = describe(job.layout);
+  facts.layout = spec::describe(job.layout);
   facts.world = world_size;
   facts.job = replayed_job(job);
   facts.code = {{"muster", kVersion}, {"torch", TORCH_VERSION}};

@@ -2,32 +2,49 @@
 
 #include <ATen/ATen.h>
 
+#include <algorithm>
+
 namespace muster::train {
 namespace {
 
-constexpr int64_t kEntries = 5;
+using Entries = std::array<int64_t, 5>;
+
+at::Tensor uncounted(int64_t ballots) {
+  const auto memory = std::make_shared<std::vector<Entries>>(static_cast<size_t>(ballots));
+  return at::from_blob(
+      memory->data(), {ballots * static_cast<int64_t>(Entries().size())}, [memory](void*) {}, at::kLong);
+}
 
 }  // namespace
 
-// A ballot on its way. On a CPU it lies outside the allocators that the ledger counts: it lives through a
-// step, and is none of the step's memory.
+// A ballot on its way over an axis, and room for everyone's there: gathered, and counted at home. On a CPU
+// both lie outside the allocators that the ledger counts: they live through a step, and are none of its
+// memory.
 struct Votes::Round {
-  at::Tensor tensor;
+  Entries entries;
+  at::Tensor own, all;
   comm::Pending pending;
 
-  Round(const Ballot& ballot, at::Device device) {
-    const auto entries = std::make_shared<std::array<int64_t, kEntries>>(
-        std::array{ballot.stop_signal, ballot.save_now, ballot.failed, ballot.behind, ballot.durable});
-    tensor = at::from_blob(
-        entries->data(), {kEntries}, [entries](void*) {}, at::kLong);
-    if (!device.is_cpu()) tensor = tensor.to(device);
+  explicit Round(const Ballot& ballot)
+      : entries{ballot.stop_signal, ballot.save_now, ballot.failed, ballot.behind, ballot.durable} {}
+
+  void start(comm::Communicator& axis, at::Device device) {
+    own = uncounted(1);
+    std::ranges::copy(entries, own.data_ptr<int64_t>());
+    own = own.to(device);
+    all = uncounted(axis.size()).to(device);
+    pending = axis.all_gather(all, own);
   }
-  void start(comm::Communicator& axis) { pending = axis.all_reduce(tensor, comm::Reduce::maximum); }
-  Ballot result() const {
-    const at::Tensor host = tensor.cpu();
+  void finish() {
+    pending.wait();
+    const at::Tensor host = all.cpu();
     const auto* at = host.data_ptr<int64_t>();
-    return {at[0], at[1], at[2], at[3], at[4]};
+    for (int64_t number = 0; number < host.numel(); ++number) {
+      int64_t& entry = entries[static_cast<size_t>(number) % entries.size()];
+      entry = std::max(entry, at[number]);
+    }
   }
+  Ballot ballot() const { return {entries[0], entries[1], entries[2], entries[3], entries[4]}; }
 };
 
 Votes::Votes(comm::Groups& groups, at::Device device) : groups_(&groups), device_(device) {
@@ -44,27 +61,27 @@ std::optional<Ballot> Votes::exchange(const Ballot& own) {
   for (size_t at = axes_.size(); at-- > 0;) {
     if (!under_way_[at]) continue;
     std::unique_ptr<Round> round = std::move(under_way_[at]);
-    round->pending.wait();
+    round->finish();
     if (at + 1 == axes_.size()) {
-      agreed = round->result();
+      agreed = round->ballot();
     } else {
-      round->start(groups_->on(axes_[at + 1]));
+      round->start(groups_->on(axes_[at + 1]), device_);
       under_way_[at + 1] = std::move(round);
     }
   }
-  under_way_[0] = std::make_unique<Round>(own, device_);
-  under_way_[0]->start(groups_->on(axes_[0]));
+  under_way_[0] = std::make_unique<Round>(own);
+  under_way_[0]->start(groups_->on(axes_[0]), device_);
   return agreed;
 }
 
 Ballot Votes::agree(const Ballot& own) {
   drain();
-  Round round(own, device_);
+  Round round(own);
   for (spec::Axis axis : axes_) {
-    round.start(groups_->on(axis));
-    round.pending.wait();
+    round.start(groups_->on(axis), device_);
+    round.finish();
   }
-  return round.result();
+  return round.ballot();
 }
 
 void Votes::drain() {

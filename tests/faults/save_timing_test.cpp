@@ -144,6 +144,20 @@ TEST(SaveTiming, TheRehearsedSnapshotIsTheOneTaken) {
   }
 }
 
+// What saves and the ranks' words about them take is none of a step's memory.
+TEST(SaveTiming, AStepTakesTheRehearsedPeakWhateverIsSaved) {
+  const Folder folder;
+  for (const char* layout : {"--procs 2 --set layout.zero=3", "--procs 4 --set layout.tensor=2"}) {
+    const std::string job = nine_steps(folder, 2) + kAtOnce + " " + layout, name = {layout[8]};
+    EXPECT_NE(train(folder, name, job, "rank=0,step=6,phase=forward,action=kill").status, 0);
+    ASSERT_EQ(train(folder, name, job + " --resume").status, 0);
+    const Json summary = Json::parse(read_text(folder / (name + "/summary.json")));
+    const Json peak = summary["rehearsed_memory"]["peak_bytes"];
+    EXPECT_EQ(summary["measured_memory"]["peak_bytes"], peak);
+    for (const Json& step : read_metrics(folder / name)) EXPECT_EQ(step["peak_bytes"], peak) << step;
+  }
+}
+
 // RELIABILITY scenario 49: other data is refused by size and hash, by name, with the way out; the same data
 // elsewhere in time is not.
 TEST(Data, S49_OtherDataIsRefused) {

@@ -1,4 +1,5 @@
 // A rehearsal is cheap whatever it rehearses.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 
@@ -40,6 +41,20 @@ TEST(Rehearse, OneRankOf70BInAWorldOf512) {
   EXPECT_EQ(result["messages"][0]["axis"], "data");
   EXPECT_EQ(result["messages"][0]["op"], "all_reduce");
   EXPECT_EQ(result["messages"][0]["bytes"], 4 * parameters + 16);
+}
+
+// Whether a rank fits the device that the job names is what a person asks first.
+TEST(Rehearse, SaysWhetherItFits) {
+  const Folder folder;
+  const std::string job = "rehearse " + small_job(folder, "llama", "") + " --world 2 --set hardware.name=";
+  const Json fits = Json::parse(muster(job + "h100-sxm --json").out)["device"];
+  EXPECT_EQ(fits["fits"], true);
+  EXPECT_EQ(fits["name"], "H100 SXM");
+  EXPECT_THAT(muster(job + "h100-sxm").out, testing::HasSubstr("fits: the peak is"));
+  write_text(folder / "small.toml", "name = \"small\"\nsource = \"here\"\nmemory_bytes = 1000\n");
+  const std::string small = job + (folder / "small.toml").string();
+  EXPECT_EQ(Json::parse(muster(small + " --json").out)["device"]["fits"], false);
+  EXPECT_THAT(muster(small).out, testing::HasSubstr("DOES NOT FIT"));
 }
 
 TEST(Rehearse, RanksOutsideTheWorldAreRefused) {

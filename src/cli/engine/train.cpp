@@ -84,6 +84,13 @@ std::vector<std::string> rank_arguments(const Options& options, const train::Run
   return arguments;
 }
 
+bool has_finished(const train::RunFolder& folder, const spec::Job& job, const Log& log) {
+  if (!train::is_finished(folder, job)) return false;
+  log.info("the run in {} is finished, all {} steps of it: nothing is left to do", folder.path.string(),
+           job.training.steps);
+  return true;
+}
+
 // The command that a person typed: one process trains here, more are launched.
 int train_here(const Options& options, spec::Job& job) {
   const Log log;
@@ -91,6 +98,7 @@ int train_here(const Options& options, spec::Job& job) {
   const train::RunFolder folder = run_folder(options, job);
   prepare(job, procs, log);
   if (options.resume) train::check_resume(job, procs, folder.checkpoints());
+  if (options.resume && has_finished(folder, job, log)) return 0;
   train::create(folder, job);
   if (procs == 1) return train_rank(options, job, {}, folder);
   const double started = Clock().seconds() - device::seconds_since_process_start();
@@ -113,6 +121,9 @@ int train_one_of_many(const Options& options, spec::Job& job, const comm::World&
     spec::resolve_layout(job, world.size);
   } else {
     world.local_rank == 0 ? prepare(job, world.size, Log()) : spec::resolve_layout(job, world.size);
+    // On every rank alike: all see the one folder, and nobody has begun to change it.
+    if (options.resume && has_finished(folder, job, world.rank == 0 ? Log() : Log("", LogLevel::error)))
+      return 0;
     if (world.rank == 0) train::create(folder, job);
   }
   return as_one_of_many(world, [&] { return train_rank(options, job, world, folder); });

@@ -147,6 +147,9 @@ Job recorded_job(const std::map<std::string, std::string>& values, const std::st
 // effect here.
 void resolve_layout(Job& job, int64_t world_size);
 
+// "data 2, tensor 2, ZeRO 1": the axes and settings of a resolved layout that are in use.
+std::string describe(const LayoutConfig& layout);
+
 // The effective job as TOML, each value with its origin as a comment. Parses back to an equal job.
 std::string effective_toml(const Job& job);
 

@@ -57,4 +57,15 @@ int64_t micro_batches(const Job& job) {
   return job.training.global_batch_size / sequences;
 }
 
+std::string describe(const LayoutConfig& layout) {
+  std::string text = fmt::format("data {}", layout.data);
+  for (const auto& [name, size] : {std::pair("tensor", layout.tensor),
+                                   {"context", layout.context},
+                                   {"pipeline", layout.pipeline},
+                                   {"replicas", layout.replicate}})
+    if (size > 1) text += fmt::format(", {} {}", name, size);
+  if (layout.sequence_parallel) text += ", sequence parallel";
+  return text + fmt::format(", ZeRO {}", layout.zero);
+}
+
 }  // namespace muster::spec

@@ -51,5 +51,7 @@ void check_idle(Rules& rules);
 // ---- supported.cpp ----
 // Refuses what is described but not built yet.
 void check_supported(Rules& rules);
+// The same for the manual: "`layout.pipeline`: pipeline parallelism".
+std::vector<std::string> not_built();
 
 }  // namespace muster::spec

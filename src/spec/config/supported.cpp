@@ -54,4 +54,10 @@ void check_supported(Rules& rules) {
                   row.remedy);
 }
 
+std::vector<std::string> not_built() {
+  std::vector<std::string> lines;
+  for (const NotBuilt& row : kNotBuilt) lines.push_back(fmt::format("`{}`: {}", row.name, row.what));
+  return lines;
+}
+
 }  // namespace muster::spec

@@ -88,7 +88,11 @@ std::string keys_markdown() {
   text += "\nOther names of model keys, as gpt2's `config.json` has them:";
   for (const Alias& alias : aliases()) text += fmt::format(" `{}` is `{}`;", alias.other, alias.key);
   text.back() = '.';
-  return text + "\n";
+  text +=
+      "\n\n## Not built yet\n\nThese are read and checked, so that a job can be planned; one that asks for "
+      "them is refused by name.\n\n";
+  for (const std::string& line : not_built()) text += "- " + line + "\n";
+  return text;
 }
 
 }  // namespace muster::spec

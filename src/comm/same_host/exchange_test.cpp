@@ -74,6 +74,7 @@ class Processes : public testing::Test {
     children_.clear();
   }
 
+  // And waits until it is dead: a signal takes its time.
   void kill_first_child() {
     ::kill(children_.front(), SIGKILL);
     siginfo_t info;
@@ -196,7 +197,7 @@ TEST_F(Processes, a_rank_whose_memory_is_gone_is_named) {
   Groups groups = connect_as(0);
   Communicator& data = groups.on(Axis::data);
   data.barrier();
-  ::kill(children_.front(), SIGKILL);
+  kill_first_child();
   at::Tensor value = at::zeros({1'000'000});
   EXPECT_THAT(failure_of([&] { data.receive(value, 1, 1).wait(); }),
               HasSubstr(fmt::format("process {} of rank 1 has ended", children_.front())));

@@ -54,19 +54,19 @@ void check_pair(const char* op, const at::Tensor& whole, const at::Tensor& part,
                "{} among {}: {} is not {} times {}", op, size, describe(whole), size, describe(part));
 }
 
-// The same memory, not owned: a backend's thread may let go of a tensor some time after its work is done, and
-// the caller's memory must end where the caller's code says (the memory of a step is compared event by
-// event).
-at::Tensor borrowed(const at::Tensor& tensor) {
-  return tensor.is_cpu() ? at::from_blob(tensor.data_ptr(), tensor.sizes(), tensor.options()) : tensor;
-}
-
 bool is_half(const at::Tensor& tensor) {
   return tensor.scalar_type() == at::kBFloat16 || tensor.scalar_type() == at::kHalf;
 }
 
 bool is_gloo(c10d::Backend& backend) {
   return backend.getBackendName() == "gloo";
+}
+
+// The same memory as the backend is to hold it: not owned by Gloo, whose thread may let go of a tensor some
+// time after its work is done; and the caller's memory must end where the caller's code says (the memory of a
+// step is compared event by event).
+at::Tensor lent(c10d::Backend& backend, const at::Tensor& tensor) {
+  return is_gloo(backend) ? at::from_blob(tensor.data_ptr(), tensor.sizes(), tensor.options()) : tensor;
 }
 
 // Parts of one message may leave one by one.
@@ -83,14 +83,14 @@ at::Tensor rows_of(int64_t ranks, int64_t elements, const at::Tensor& like) {
 // Each rank's part straight into its place, where the backend's own would go through a copy.
 c10::intrusive_ptr<c10d::Work> gather(c10d::Backend& backend, const at::Tensor& out, const at::Tensor& in,
                                       std::chrono::milliseconds timeout) {
-  at::Tensor to = borrowed(out), from = borrowed(in);
+  at::Tensor to = lent(backend, out), from = lent(backend, in);
   if (is_gloo(backend)) return gather_in_place(backend, to, from, timeout);
   return backend.all_gather_single(to, from);
 }
 
 c10::intrusive_ptr<c10d::Work> swap_parts(c10d::Backend& backend, const at::Tensor& parts,
                                           const at::Tensor& in) {
-  at::Tensor to = borrowed(parts.view({-1})), from = borrowed(in.view({-1}));
+  at::Tensor to = lent(backend, parts.view({-1})), from = lent(backend, in.view({-1}));
   // The backend moves the vectors out.
   std::vector<int64_t> to_counts, from_counts;
   return backend.all_to_all_single(to, from, to_counts, from_counts);
@@ -101,7 +101,7 @@ std::function<c10::intrusive_ptr<c10d::Work>(int64_t)> part_sender(c10d::Backend
                                                                    const at::Tensor& parts,
                                                                    const at::Tensor& in,
                                                                    std::chrono::milliseconds timeout) {
-  const at::Tensor to = borrowed(parts), from = borrowed(in.view({parts.size(0), -1}));
+  const at::Tensor to = lent(backend, parts), from = lent(backend, in.view({parts.size(0), -1}));
   if (sends_at_once(backend)) return ScatterInPlace(backend, to, from, timeout);
   return [&backend, to, from, missing = parts.size(0)](int64_t) mutable {
     return --missing > 0 ? c10::intrusive_ptr<c10d::Work>() : swap_parts(backend, to, from);
@@ -201,7 +201,7 @@ Pending Communicator::all_reduce(at::Tensor tensor, Reduce op, Site site) {
       state_->issue(call_over("all_reduce", to_string(op), tensor, site), [&](c10d::Backend& backend) {
         c10d::AllreduceOptions options;
         options.reduceOp = to_c10d(op);
-        std::vector<at::Tensor> tensors{borrowed(tensor)};
+        std::vector<at::Tensor> tensors{lent(backend, tensor)};
         return backend.allreduce(tensors, options);
       });
   pending.keep(std::move(tensor));
@@ -287,7 +287,7 @@ Pending Communicator::all_to_all(at::Tensor out, at::Tensor in, std::vector<int6
   call.out_counts = out_counts;
   call.in_counts = in_counts;
   Pending pending = state_->issue(std::move(call), [&](c10d::Backend& backend) {
-    at::Tensor to = borrowed(out), from = borrowed(in);
+    at::Tensor to = lent(backend, out), from = lent(backend, in);
     return backend.all_to_all_single(to, from, out_counts, in_counts);
   });
   pending.keep(std::move(out));
@@ -301,7 +301,7 @@ Pending Communicator::broadcast(at::Tensor tensor, int64_t root, Site site) {
                                   [&](c10d::Backend& backend) {
                                     c10d::BroadcastOptions options;
                                     options.rootRank = root;
-                                    std::vector<at::Tensor> tensors{borrowed(tensor)};
+                                    std::vector<at::Tensor> tensors{lent(backend, tensor)};
                                     return backend.broadcast(tensors, options);
                                   });
   pending.keep(std::move(tensor));
@@ -312,20 +312,24 @@ Pending Communicator::send(at::Tensor tensor, int64_t to, int tag, Site site) {
   MUSTER_CHECK(state_->backend && to != rank(), "send to itself");
   Call call = call_over("send", fmt::format("to {} tag {}", ranks().at(to), tag), tensor, site);
   call.point_to_point = true;
-  return state_->issue(std::move(call), [&](c10d::Backend& backend) {
+  Pending pending = state_->issue(std::move(call), [&](c10d::Backend& backend) {
     std::vector<at::Tensor> tensors{tensor};
     return backend.send(tensors, static_cast<int>(to), tag);
   });
+  pending.keep(std::move(tensor));
+  return pending;
 }
 
 Pending Communicator::receive(at::Tensor tensor, int64_t from, int tag, Site site) {
   MUSTER_CHECK(state_->backend && from != rank(), "receive from itself");
   Call call = call_over("receive", fmt::format("from {} tag {}", ranks().at(from), tag), tensor, site);
   call.point_to_point = true;
-  return state_->issue(std::move(call), [&](c10d::Backend& backend) {
+  Pending pending = state_->issue(std::move(call), [&](c10d::Backend& backend) {
     std::vector<at::Tensor> tensors{tensor};
     return backend.recv(tensors, static_cast<int>(from), tag);
   });
+  pending.keep(std::move(tensor));
+  return pending;
 }
 
 void Communicator::barrier(Site site) {

@@ -190,6 +190,17 @@ TEST_P(EndOfMessage, comes_at_its_timeout) {
 INSTANTIATE_TEST_SUITE_P(through, EndOfMessage, testing::Bool(),
                          [](const auto& info) { return info.param ? "memory" : "gloo"; });
 
+// An error on its way through a rehearsal is what is told of, and no std::terminate.
+TEST(Failure, in_a_rehearsal_drops_messages) {
+  const spec::Mesh mesh({2, 1, 1, 1, 1}, {Axis::data, Axis::tensor, Axis::context, Axis::pipeline});
+  Groups groups = without_peers(mesh, 0);
+  Communicator& data = groups.on(Axis::data);
+  const at::Tensor whole = at::zeros({4}), part = at::zeros({2});
+  data.all_gather(whole, part);
+  data.send(part, 1, 0);
+  data.reduce_scatter_in_parts(part, whole).ready(1);
+}
+
 TEST(Failure, ranks_that_did_not_come_to_the_start_are_named) {
   World world;
   world.size = 4;

@@ -80,6 +80,7 @@ void Pending::wait() {
   }
   state_->line.waited(Clock().seconds() - begin);
   state_->finish = nullptr;
+  state_->send_part = nullptr;
   state_->work.reset();
   state_->lent.clear();
 }
@@ -113,11 +114,13 @@ void Pending::keep(at::Tensor borrowed) {
 }
 
 Pending::State::~State() {
-  if (waited || !work || lent.empty()) return;
-  if (const auto future = work->getFuture())
-    future->addCallback([kept = std::move(lent)](c10::ivalue::Future&) {});
-  else
-    work.reset();  // sends and receives are called off with it, before their memory goes
+  if (waited) return;
+  // Gloo's sends and receives are called off with their works, before their memory goes; through memory each
+  // keeps its own.
+  send_part = nullptr;
+  const auto future = work && !call.point_to_point && !lent.empty() ? work->getFuture() : nullptr;
+  if (future) future->addCallback([kept = std::move(lent)](c10::ivalue::Future&) {});
+  work.reset();
 }
 
 bool Pending::done() const {

@@ -1,8 +1,16 @@
 #include "comm/same_host/desk.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <stdexcept>
 
 namespace muster::comm {
+
+void Neighbour::read(void* to, uint64_t address, int64_t bytes) const {
+  peer.read(to, address, bytes);
+  if (mailbox.has_left()) throw std::runtime_error(fmt::format("rank {} has left", peer.rank()));
+}
 
 uint64_t Desk::offer(int64_t to, uint64_t key, const void* data, int64_t bytes) {
   const uint64_t number = bytes > 0 ? ++offers_ : 0;
@@ -58,6 +66,7 @@ void Desk::give_out(int64_t to) {
     gave = true;
   }
   if (gave) mailbox.ring();
+  if (!letters.empty() && !neighbour(to).is_there()) letters.clear();
 }
 
 }  // namespace muster::comm

@@ -16,6 +16,11 @@ namespace muster::comm {
 struct Neighbour {
   Peer peer;
   Mailbox mailbox;
+
+  // Fills `to` with what it offered. std::runtime_error where its memory is gone, or no longer what it
+  // offered.
+  void read(void* to, uint64_t address, int64_t bytes) const;
+  bool is_there() const { return !mailbox.has_left() && peer.is_alive(); }
 };
 
 class Desk {

@@ -19,7 +19,7 @@ constexpr int64_t kFewBytes = int64_t{128} << 10;
 constexpr auto kLook = 10ms;
 // For the last letters of an exchange to leave.
 constexpr auto kLastLetters = 1s;
-// Between two looks of the thread after small messages that nobody waits for.
+// Between two looks of the thread after small messages that nobody waits for, and letters without room.
 constexpr auto kTick = 2ms;
 
 bool is_worth_a_thread(const Transfer& transfer) {
@@ -43,6 +43,20 @@ class Patience {
  private:
   static constexpr int kLooks = 200, kYields = 200;
   int looks_, yields_, tries_ = 0;
+};
+
+// By the clock: signals, or a bell that rings for other messages, end each sleep early.
+class Looks {
+ public:
+  bool is_due() {
+    const auto now = SteadyClock::now();
+    if (now < next_) return false;
+    next_ = now + kLook;
+    return true;
+  }
+
+ private:
+  SteadyClock::time_point next_ = SteadyClock::now() + kLook;
 };
 
 std::exception_ptr error_of(const std::string& text) {
@@ -69,8 +83,10 @@ void Exchange::stop() {
     std::this_thread::sleep_for(1ms);
     desk_.sort();
   }
+  desk_.own().leave();  // before memory that others may read goes
   for (UnderWay& message : active_) message.transfer->finish(error_of("was aborted"));
-  end_over();
+  active_.clear();
+  failed_.clear();
 }
 
 void Exchange::start(c10::intrusive_ptr<Transfer> transfer) {
@@ -152,6 +168,7 @@ void Exchange::wait(Transfer& transfer, std::chrono::milliseconds timeout) {
   if (transfer.isCompleted()) return;
   const auto end = SteadyClock::now() + timeout;
   Patience patience(has_a_core_);
+  Looks looks;
   ++waiters_;
   while (!transfer.isCompleted()) {
     const uint32_t seen = desk_.own().rings();
@@ -160,7 +177,8 @@ void Exchange::wait(Transfer& transfer, std::chrono::milliseconds timeout) {
       continue;
     }
     if (transfer.isCompleted() || patience.looks_again()) continue;
-    if (desk_.own().sleep(seen, kLook)) continue;
+    desk_.own().sleep(seen, kLook);
+    if (!looks.is_due()) continue;
     look_for_lost();
     if (SteadyClock::now() > end) give_up(transfer, timeout);
   }
@@ -169,6 +187,7 @@ void Exchange::wait(Transfer& transfer, std::chrono::milliseconds timeout) {
 
 void Exchange::run() {
   ::pthread_setname_np(::pthread_self(), "muster-messages");
+  Looks looks;
   while (!ends_) {
     if (is_idle()) {
       rest();
@@ -177,7 +196,8 @@ void Exchange::run() {
     }
     const uint32_t seen = desk_.own().rings();
     if (try_pass() || is_idle()) continue;
-    if (!desk_.own().sleep(seen, kLook)) look_for_lost();
+    desk_.own().sleep(seen, kTick);
+    if (looks.is_due()) look_for_lost();
   }
 }
 

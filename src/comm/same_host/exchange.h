@@ -29,7 +29,7 @@ class Exchange {
   // at once where a process that it needs has ended.
   void wait(Transfer& transfer, std::chrono::milliseconds timeout);
   // Fails what is under way; nothing is moved any more. Letters that others wait for still leave, where they
-  // make room for them soon.
+  // make room for them soon. What they have not read by then they are not to read any more.
   void stop();
 
  private:
@@ -51,9 +51,9 @@ class Exchange {
   void look_for_lost();
   void give_up(Transfer& transfer, std::chrono::milliseconds timeout);
 
-  Desk desk_;  // with active_: of whoever holds drives_
+  Desk desk_;  // with active_ and failed_: of whoever holds drives_
   std::vector<UnderWay> active_;
-  std::vector<c10::intrusive_ptr<Transfer>> failed_;  // whose memory others may still read
+  std::vector<c10::intrusive_ptr<Transfer>> failed_;  // whose memory others may still read, until stop()
   std::mutex drives_;
   std::mutex new_mutex_;
   std::vector<UnderWay> new_;

@@ -1,7 +1,9 @@
 // Ranks that are processes of their own: what threads of one process cannot show.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <linux/sched.h>
 #include <signal.h>
+#include <sys/syscall.h>
 #include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -40,7 +42,7 @@ class Processes : public testing::Test {
     const spec::Mesh mesh({data_, tensor_, 1, 1, 1},
                           {Axis::tensor, Axis::context, Axis::data, Axis::pipeline});
     GroupOptions options;
-    options.collective_timeout = 20s;
+    options.collective_timeout = timeout_;
     return connect(mesh, world, "cpu", 20s, options);
   }
 
@@ -72,7 +74,15 @@ class Processes : public testing::Test {
     children_.clear();
   }
 
+  // And waits until it is dead: a signal takes its time.
+  void kill_first_child() {
+    ::kill(children_.front(), SIGKILL);
+    siginfo_t info;
+    ::waitid(P_PID, static_cast<id_t>(children_.front()), &info, WEXITED | WNOWAIT);
+  }
+
   int64_t data_ = 2, tensor_ = 1;
+  std::chrono::milliseconds timeout_ = 20s;
   std::string store_ = "/tmp/muster-processes-XXXXXX";
   std::vector<pid_t> children_;
 };
@@ -187,9 +197,7 @@ TEST_F(Processes, a_rank_whose_memory_is_gone_is_named) {
   Groups groups = connect_as(0);
   Communicator& data = groups.on(Axis::data);
   data.barrier();
-  ::kill(children_.front(), SIGKILL);
-  siginfo_t end;
-  ASSERT_EQ(::waitid(P_PID, static_cast<id_t>(children_.front()), &end, WEXITED | WNOWAIT), 0);
+  kill_first_child();
   at::Tensor value = at::zeros({1'000'000});
   EXPECT_THAT(failure_of([&] { data.receive(value, 1, 1).wait(); }),
               HasSubstr(fmt::format("process {} of rank 1 has ended", children_.front())));
@@ -259,12 +267,246 @@ TEST(Peer, is_alive_though_signals_come) {
   const itimerval often{{0, 20}, {0, 20}}, never{};
   ::setitimer(ITIMER_REAL, &often, nullptr);
   int lost = 0;
-  for (int look = 0; look < 300'000; ++look) lost += !peer.is_alive();
+  for (int look = 0; look < 50'000; ++look) lost += !peer.is_alive();
   ::setitimer(ITIMER_REAL, &never, nullptr);
   EXPECT_EQ(lost, 0);
   ::kill(child, SIGKILL);
   ::waitpid(child, nullptr, 0);
   EXPECT_FALSE(peer.is_alive());
+}
+
+void ignore(int) {}
+
+// What sends this process signals all the time, as a profiler does.
+class Signals {
+ public:
+  explicit Signals(std::chrono::microseconds every) {
+    struct sigaction action {};
+    action.sa_handler = ignore;
+    ::sigaction(SIGALRM, &action, &before_);
+    const timeval time{0, every.count()};
+    const itimerval timer{time, time};
+    ::setitimer(ITIMER_REAL, &timer, nullptr);
+  }
+  ~Signals() {
+    const itimerval never{};
+    ::setitimer(ITIMER_REAL, &never, nullptr);
+    ::sigaction(SIGALRM, &before_, nullptr);
+  }
+
+ private:
+  struct sigaction before_ {};
+};
+
+TEST_F(Processes, a_rank_that_is_killed_is_named_while_signals_come) {
+  fork_others([](int64_t, Groups&) {
+    ::pause();
+    return 0;
+  });
+  Groups groups = connect_as(0);
+  const Signals signals(2ms);
+  kill_first_child();
+  EXPECT_THAT(failure_of([&] { groups.on(Axis::data).barrier(); }), HasSubstr("of rank 1 has ended"));
+}
+
+// A child of this process, with all its memory, of the number `process`; any for 0. -1: not allowed.
+pid_t twin(pid_t process) {
+  clone_args args{};
+  args.exit_signal = SIGCHLD;
+  args.set_tid = process > 0 ? reinterpret_cast<uint64_t>(&process) : 0;
+  args.set_tid_size = process > 0;
+  const auto child = static_cast<pid_t>(::syscall(SYS_clone3, &args, sizeof args));
+  while (child == 0) ::pause();
+  return child;
+}
+
+void end(pid_t child) {
+  ::kill(child, SIGKILL);
+  ::waitpid(child, nullptr, 0);
+}
+
+TEST(Peer, is_not_read_once_another_process_has_its_number) {
+  const int64_t value = 7;
+  const pid_t first = twin(0);
+  const Peer peer(first, 3);
+  int64_t got = 0;
+  peer.read(&got, reinterpret_cast<uint64_t>(&value), sizeof value);
+  EXPECT_EQ(got, 7);
+  end(first);
+  const pid_t second = twin(first);
+  if (second < 0) GTEST_SKIP() << "may not choose the number of a process";
+  std::string told;
+  try {
+    peer.read(&got, reinterpret_cast<uint64_t>(&value), sizeof value);
+  } catch (const std::runtime_error& error) {
+    told = error.what();
+  }
+  end(second);
+  EXPECT_EQ(told, fmt::format("process {} of rank 3 has ended", first));
+}
+
+using Watch = c10::weak_intrusive_ptr<c10::StorageImpl>;
+
+Watch watch(const at::Tensor& tensor) {
+  return tensor.storage().getWeakStorageImpl();
+}
+
+bool soon(const std::function<bool()>& is_true) {
+  for (const auto end = std::chrono::steady_clock::now() + 5s; !is_true();) {
+    if (std::chrono::steady_clock::now() > end) return false;
+    std::this_thread::sleep_for(1ms);
+  }
+  return true;
+}
+
+constexpr int64_t kLarge = 1'000'000;
+
+// Starts messages of every kind over memory of their own and waits for none. On all ranks alike.
+std::vector<Watch> drop_messages(Communicator& group) {
+  const int64_t other = 1 - group.rank();
+  std::vector<Watch> watches;
+  const auto filled = [&] {
+    const at::Tensor tensor = at::full({kLarge}, 7.0, at::kFloat);
+    watches.push_back(watch(tensor));
+    return tensor;
+  };
+  group.send(filled(), other, 1);
+  group.receive(filled(), other, 1);
+  group.all_reduce(filled());
+  group.all_gather(filled(), filled().narrow(0, 0, kLarge / 2));
+  group.broadcast(filled(), 0);
+  group.reduce_scatter(filled().narrow(0, 0, kLarge / 2), filled());
+  group.all_to_all(filled(), filled(), {kLarge / 2, kLarge / 2}, {kLarge / 2, kLarge / 2});
+  Pending in_parts = group.reduce_scatter_in_parts(filled().narrow(0, 0, kLarge / 2), filled());
+  in_parts.ready(other);
+  return watches;
+}
+
+TEST_F(Processes, memory_of_a_message_that_is_dropped_lives_until_it_is_over) {
+  fork_others([](int64_t, Groups& groups) {
+    Communicator& data = groups.on(Axis::data);
+    data.receive(at::empty({1}), 0, 9).wait();
+    const std::vector<Watch> watches = drop_messages(data);
+    const auto is_gone = [](const Watch& watch) { return watch.expired(); };
+    if (!soon([&] { return std::ranges::all_of(watches, is_gone); })) return 2;
+    data.barrier();
+    return 0;
+  });
+  Groups groups = connect_as(0);
+  Communicator& data = groups.on(Axis::data);
+  const std::vector<Watch> watches = drop_messages(data);
+  int64_t kept = 0;
+  for (const Watch& watch : watches) kept += !watch.expired();
+  EXPECT_EQ(kept, static_cast<int64_t>(watches.size()) - 2);  // what a reduce_scatter writes is its own
+  data.send(at::zeros({1}), 1, 9).wait();
+  for (const Watch& watch : watches) EXPECT_TRUE(soon([&] { return watch.expired(); }));
+  data.barrier();
+  expect_all_well();
+}
+
+// A rank that gave up does not know who still reads.
+TEST_F(Processes, memory_of_a_message_that_failed_lives_as_long_as_its_group) {
+  timeout_ = 200ms;
+  fork_others([](int64_t, Groups&) {
+    ::pause();
+    return 0;
+  });
+  Watch watched(c10::intrusive_ptr<c10::StorageImpl>{});
+  {
+    Groups groups = connect_as(0);
+    at::Tensor large = at::zeros({kLarge});
+    watched = watch(large);
+    Pending sum = groups.on(Axis::data).all_reduce(std::exchange(large, {}));
+    EXPECT_THROW(sum.wait(), WorldError);
+    sum = {};
+    EXPECT_FALSE(watched.expired());
+  }
+  EXPECT_TRUE(watched.expired());
+}
+
+TEST_F(Processes, what_a_rank_that_left_had_offered_is_not_read) {
+  fork_others([](int64_t, Groups& groups) {
+    Communicator& data = groups.on(Axis::data);
+    data.receive(at::empty({1}), 0, 9).wait();
+    std::this_thread::sleep_for(100ms);
+    const std::string told = failure_of([&] { data.receive(at::zeros({kLarge}), 0, 1).wait(); });
+    return told.find("lost a peer (rank 0 has left)") != std::string::npos ? 0 : 2;
+  });
+  const at::Tensor large = at::zeros({kLarge});
+  {
+    Groups groups = connect_as(0);
+    groups.on(Axis::data).send(large, 1, 1);
+    groups.on(Axis::data).send(at::zeros({1}), 1, 9).wait();
+  }
+  expect_all_well();
+}
+
+// More letters than a mailbox holds, of messages that are over for this rank when they are sent.
+constexpr int kManyLetters = 1000;
+
+void send_many(Communicator& group) {
+  for (int time = 0; time < kManyLetters; ++time) group.send(at::empty({0}), 1, 1).wait();
+}
+
+int receive_many(int64_t, Groups& groups) {
+  std::this_thread::sleep_for(100ms);
+  for (int time = 0; time < kManyLetters; ++time) groups.on(Axis::data).receive(at::empty({0}), 0, 1).wait();
+  return 0;
+}
+
+TEST_F(Processes, letters_without_room_leave_before_their_rank_does) {
+  timeout_ = 3s;
+  fork_others(receive_many);
+  {
+    Groups groups = connect_as(0);
+    send_many(groups.on(Axis::data));
+  }
+  expect_all_well();
+}
+
+// How long the thread takes for 50 messages that came before they are asked for, one after the other, while
+// it sleeps for one that does not come. Each is polled every millisecond, after a millisecond in which the
+// thread falls asleep again.
+class Sleeper : public Processes {
+ protected:
+  std::chrono::duration<double, std::milli> time_of(int64_t elements) {
+    fork_others([elements](int64_t, Groups& groups) {
+      Communicator& data = groups.on(Axis::data);
+      std::vector<Pending> sent;
+      const at::Tensor value = at::zeros({elements}), large = at::zeros({kLarge});
+      for (int time = 0; time < 50; ++time) sent.push_back(data.send(value, 0, 1));
+      data.barrier();
+      for (Pending& pending : sent) pending.wait();
+      data.send(large, 0, 2).wait();
+      return 0;
+    });
+    Groups groups = connect_as(0);
+    Communicator& data = groups.on(Axis::data);
+    data.barrier();
+    const at::Tensor value = at::zeros({elements}), large = at::zeros({kLarge});
+    Pending last = data.receive(large, 1, 2);
+    const auto begin = std::chrono::steady_clock::now();
+    for (int time = 0; time < 50; ++time) {
+      std::this_thread::sleep_for(1ms);
+      Pending next = data.receive(value, 1, 1);
+      EXPECT_TRUE(soon([&] { return next.done(); }));
+    }
+    const auto taken = std::chrono::steady_clock::now() - begin;
+    last.wait();
+    expect_all_well();
+    return taken;
+  }
+};
+
+// 50 times 2 ms of polling, and as much again for a thread that does not run at once; 10 ms each if it slept
+// on.
+TEST_F(Sleeper, is_woken_by_a_large_message) {
+  EXPECT_LT(time_of(100'000), 300ms);
+}
+
+// Not woken, but back at every tick of 2 ms.
+TEST_F(Sleeper, looks_after_small_messages_at_every_tick) {
+  EXPECT_LT(time_of(1'000), 350ms);
 }
 
 // The last message of a rank that then ends is still read.

@@ -18,6 +18,7 @@ namespace muster::comm {
 struct Mailbox::Bell {
   alignas(64) std::atomic<uint32_t> rings;
   std::atomic<uint32_t> sleepers;
+  std::atomic<uint32_t> has_left;
 };
 
 // Counts go on for ever; a letter's place is its count modulo the slot's size.
@@ -98,6 +99,14 @@ void Mailbox::ring() {
     ::syscall(SYS_futex, &bell_->rings, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
 }
 
+bool Mailbox::has_left() const {
+  return bell_->has_left.load(std::memory_order_seq_cst) != 0;
+}
+
+void Mailbox::leave() {
+  bell_->has_left.store(1, std::memory_order_seq_cst);
+}
+
 std::optional<Letter> Mailbox::take(int64_t sender) {
   Slot& slot = slots_[sender];
   const uint32_t taken = slot.taken.load(std::memory_order_relaxed);
@@ -111,13 +120,11 @@ uint32_t Mailbox::rings() const {
   return bell_->rings.load(std::memory_order_seq_cst);
 }
 
-bool Mailbox::sleep(uint32_t seen, std::chrono::microseconds at_most) {
+void Mailbox::sleep(uint32_t seen, std::chrono::microseconds at_most) {
   const timespec time{at_most.count() / 1'000'000, at_most.count() % 1'000'000 * 1000};
   bell_->sleepers.fetch_add(1, std::memory_order_seq_cst);
-  const long result = ::syscall(SYS_futex, &bell_->rings, FUTEX_WAIT, seen, &time, nullptr, 0);
-  const bool is_late = result != 0 && errno == ETIMEDOUT;
+  ::syscall(SYS_futex, &bell_->rings, FUTEX_WAIT, seen, &time, nullptr, 0);
   bell_->sleepers.fetch_sub(1, std::memory_order_seq_cst);
-  return !is_late;
 }
 
 }  // namespace muster::comm

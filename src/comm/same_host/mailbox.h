@@ -37,13 +37,16 @@ class Mailbox {
   bool put(int64_t sender, const Letter& letter);
   // Wakes an owner that sleeps.
   void ring();
+  // Whether what the owner offered may lie in its memory no longer.
+  bool has_left() const;
 
   // By the owner.
+  void leave();
   std::optional<Letter> take(int64_t sender);
   uint32_t rings() const;
-  // Until somebody rings, `at_most` long; not at all where someone has since rings() was `seen`. False: time
-  // is up.
-  bool sleep(uint32_t seen, std::chrono::microseconds at_most);
+  // Until somebody rings or a signal comes, `at_most` long; not at all where someone has rung since rings()
+  // was `seen`.
+  void sleep(uint32_t seen, std::chrono::microseconds at_most);
 
  private:
   struct Bell;

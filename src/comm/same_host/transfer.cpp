@@ -73,8 +73,8 @@ bool Transfer::move(Desk& desk, Take& take) {
   }
   const int64_t part = std::min(kChunkBytes, take.bytes - take.done);
   if (part > 0)
-    desk.neighbour(take.from).peer.read(take.to + take.done,
-                                        take.letter->address + static_cast<uint64_t>(take.done), part);
+    desk.neighbour(take.from).read(take.to + take.done,
+                                   take.letter->address + static_cast<uint64_t>(take.done), part);
   take.done += part;
   if (take.is_over()) desk.confirm(take.from, *take.letter);
   return true;
@@ -103,8 +103,8 @@ bool Transfer::move(Desk& desk, Reduction& reduction) {
   for (int64_t rank = 0; rank < desk.size() && count > 0; ++rank) {
     const std::optional<Letter>& letter = reduction.letters[static_cast<size_t>(rank)];
     if (letter)
-      desk.neighbour(rank).peer.read(sum.room(), letter->address + static_cast<uint64_t>(begin * width),
-                                     count * width);
+      desk.neighbour(rank).read(sum.room(), letter->address + static_cast<uint64_t>(begin * width),
+                                count * width);
     sum.add(begin, count, rank, letter ? sum.room() : nullptr);
   }
   if (count > 0) sum.store(begin, count);

@@ -21,8 +21,8 @@ class Transfer final : public c10d::Work {
   // What it does, before it starts. `tensor` lives until the message is over, whoever lets go of it: all that
   // is offered or taken lies in tensors that are kept.
   void keep(const at::Tensor& tensor) { kept_.push_back(tensor); }
-  // Keys tell the messages and parts between two ranks apart; offers and
-  // takes of one key meet in their order.
+  // Keys tell the messages and parts between two ranks apart; offers and takes of one key meet in their
+  // order.
   void offer(int64_t to, uint64_t key, const void* data, int64_t bytes);
   void take(int64_t from, uint64_t key, void* to, int64_t bytes);
   // Reduces a part of what all others offer under `key`, and does `then` when that is over: it offers and

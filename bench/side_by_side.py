@@ -62,7 +62,7 @@ def pair(side, job, steps, program, folder):
     with ThreadPoolExecutor() as pool:
         alone = list(pool.map(lambda name: muster(side, job, steps, program, folder / name), ("first", "second")))
     rates = zip(*(one["tokens_per_second"] for one in alone))
-    return alone[0] | {"processes": 2, "tokens_per_second": [sum(pair) for pair in rates]}
+    return alone[0] | {"processes": 2, "tokens_per_second": [sum(step) for step in rates]}
 
 
 def muster(side, job, steps, program, folder):

@@ -3,7 +3,6 @@
 #include "base/table.h"
 #include "base/units.h"
 #include "checkpoint/set/snapshot.h"
-#include "spec/hardware/hardware.h"
 #include "spec/mesh/local_shape.h"
 #include "train/rank.h"
 #include "train/state.h"
@@ -60,12 +59,20 @@ std::string describe(const spec::Job& job) {
                      format_exact(job.training.global_batch_size), format_exact(job.data.sequence_length));
 }
 
-std::string fit_text(const Rehearsal& rehearsal) {
-  const int64_t peak = rehearsal.memory.peak_bytes, room = rehearsal.device_memory_bytes;
-  if (room == 0) return fmt::format("of {} nobody has said how much memory it has\n", rehearsal.device);
+// Of one rank alone on a device.
+bool fits(int64_t peak, const spec::Hardware& hardware) {
+  return peak <= hardware.memory_bytes;
+}
+
+std::string fit_text(int64_t peak, const spec::Hardware& hardware) {
+  const int64_t room = hardware.memory_bytes;
+  if (room == 0)
+    return fmt::format("whether it fits is not known: {} has no memory_bytes, name another hardware\n",
+                       hardware.name);
   const double share = 100.0 * static_cast<double>(peak) / static_cast<double>(room);
-  return fmt::format("{}: the peak is {:.1f} % of the {} of {}\n", peak <= room ? "fits" : "DOES NOT FIT",
-                     share, format_bytes(room), rehearsal.device);
+  return fmt::format("{}: the peak is {:.1f} % of the {} of {}\n",
+                     fits(peak, hardware) ? "fits" : "DOES NOT FIT", share, format_bytes(room),
+                     hardware.name);
 }
 
 void add_row(Table& table, const char* what, int64_t bytes) {
@@ -91,14 +98,7 @@ Rehearsal rehearse(const spec::Job& job, int64_t rank) {
                       clock);
   const train::Feed feed(job, mesh, rank, nullptr);
 
-  Rehearsal result;
-  result.rank = rank;
-  result.world_size = mesh.world_size();
-  result.what = describe(job);
-  result.coordinate = coordinates(mesh, rank);
-  const spec::Hardware hardware = spec::load_hardware(job.hardware.name);
-  result.device = hardware.name;
-  result.device_memory_bytes = hardware.memory_bytes;
+  Rehearsal result{rank, mesh.world_size(), coordinates(mesh, rank), {}, {}, 0, 0, {}, {}, 0};
   {
     const train::Rank::Recording recording(program, result.record);
     program.run_step(feed, 1);
@@ -113,7 +113,7 @@ Rehearsal rehearse(const spec::Job& job, int64_t rank) {
   return result;
 }
 
-Json to_json(const Rehearsal& rehearsal) {
+Json to_json(const Rehearsal& rehearsal, const spec::Hardware& hardware) {
   const telemetry::MemoryFigures& memory = rehearsal.memory;
   Json json;
   json["rank"] = rehearsal.rank;
@@ -133,10 +133,10 @@ Json to_json(const Rehearsal& rehearsal) {
   json["gathered_bytes"] = memory.gathered_bytes;
   json["peak_bytes"] = memory.peak_bytes;
   json["peak_at"] = memory.peak_at;
-  json["device"] = {{"name", rehearsal.device}, {"memory_bytes", nullptr}, {"fits", nullptr}};
-  if (rehearsal.device_memory_bytes > 0) {
-    json["device"]["memory_bytes"] = rehearsal.device_memory_bytes;
-    json["device"]["fits"] = memory.peak_bytes <= rehearsal.device_memory_bytes;
+  json["device"] = {{"name", hardware.name}, {"memory_bytes", nullptr}, {"fits", nullptr}};
+  if (hardware.memory_bytes > 0) {
+    json["device"]["memory_bytes"] = hardware.memory_bytes;
+    json["device"]["fits"] = fits(memory.peak_bytes, hardware);
   }
   json["host"] = {{"snapshot_bytes", rehearsal.snapshot_bytes}};
   json["messages"] = Json::array();
@@ -147,7 +147,7 @@ Json to_json(const Rehearsal& rehearsal) {
   return json;
 }
 
-std::string to_text(const Rehearsal& rehearsal) {
+std::string to_text(const Rehearsal& rehearsal, const spec::Job& job, const spec::Hardware& hardware) {
   const telemetry::MemoryFigures& memory = rehearsal.memory;
   Table bytes({"memory of this rank", "", "bytes"});
   add_row(bytes, "parameters", memory.parameters);
@@ -164,9 +164,9 @@ std::string to_text(const Rehearsal& rehearsal) {
     messages.add({total.axis, total.op, format_exact(total.count), format_exact(total.bytes),
                   format_bytes(total.bytes)});
 
-  std::string text = fmt::format("{}\nrank {} of {}{}\n\n{}\npeak at: {}\n{}\n", rehearsal.what,
+  std::string text = fmt::format("{}\nrank {} of {}{}\n\n{}\npeak at: {}\n{}\n", describe(job),
                                  rehearsal.rank, rehearsal.world_size, place_of(rehearsal.coordinate),
-                                 bytes.text(), memory.peak_at, fit_text(rehearsal));
+                                 bytes.text(), memory.peak_at, fit_text(memory.peak_bytes, hardware));
   text += padding_text(rehearsal);
   text += rehearsal.record.messages.empty() ? std::string("no messages: every axis has one rank\n")
                                             : messages.text();

@@ -2,6 +2,7 @@
 #pragma once
 #include "base/json.h"
 #include "spec/config/job.h"
+#include "spec/hardware/hardware.h"
 #include "telemetry/run_summary.h"
 #include "telemetry/step_record.h"
 
@@ -21,11 +22,8 @@ struct BucketPadding {
 
 struct Rehearsal {
   int64_t rank = 0, world_size = 1;
-  std::string what;                 // model, batch and layout, in words
-  std::string device;               // that the job names, a hardware file's
-  int64_t device_memory_bytes = 0;  // 0: unknown
-  Json coordinate;                  // {"data": 1, ...} by axis
-  telemetry::StepRecord record;     // of one step; times are 0
+  Json coordinate;               // {"data": 1, ...} by axis
+  telemetry::StepRecord record;  // of one step; times are 0
   telemetry::MemoryFigures memory;
   double model_flops = 0;     // of this rank's share of a step (DESIGN section 5)
   double hardware_flops = 0;  // that ran on this rank
@@ -37,10 +35,10 @@ struct Rehearsal {
 // `job` is resolved (resolve_layout). Takes milliseconds, and memory for shapes alone.
 Rehearsal rehearse(const spec::Job& job, int64_t rank);
 
-// The object that `muster rehearse --json` prints.
-Json to_json(const Rehearsal& rehearsal);
+// The object that `muster rehearse --json` prints; `hardware` is what the job names.
+Json to_json(const Rehearsal& rehearsal, const spec::Hardware& hardware);
 // The same for a person.
-std::string to_text(const Rehearsal& rehearsal);
+std::string to_text(const Rehearsal& rehearsal, const spec::Job& job, const spec::Hardware& hardware);
 
 // Model FLOPs of one step over all ranks: forward and twice that for backward, attention causal,
 // recomputation never.

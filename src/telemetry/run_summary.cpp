@@ -141,4 +141,9 @@ RunSummary run_summary_from_json(const Json& json, const std::string& source) {
   return summary;
 }
 
+std::optional<RunSummary> read_run_summary(const fs::path& file) {
+  if (!fs::exists(file)) return std::nullopt;
+  return run_summary_from_json(parse_json(read_text(file), file.string()), file.string());
+}
+
 }  // namespace muster::telemetry

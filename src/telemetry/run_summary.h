@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "base/file.h"
 #include "base/json.h"
 #include "telemetry/exposure.h"
 
@@ -86,6 +87,8 @@ struct RunSummary {
 Json to_json(const RunSummary& summary);
 // WorldError(data) where a key holds what it cannot; missing keys keep their defaults.
 RunSummary run_summary_from_json(const Json& json, const std::string& source);
+// Of the file; nothing where there is none: the run goes on, or was killed.
+std::optional<RunSummary> read_run_summary(const fs::path& file);
 
 // The summary as aligned text, for a terminal.
 std::string summary_table(const RunSummary& summary);

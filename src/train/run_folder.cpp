@@ -1,7 +1,6 @@
 #include "train/run_folder.h"
 
 #include "base/error.h"
-#include "base/json.h"
 #include "telemetry/run_summary.h"
 
 namespace muster::train {
@@ -29,15 +28,12 @@ RunFolder resumed_run_folder(const std::string& asked) {
 }
 
 bool is_finished(const RunFolder& folder, const spec::Job& job) {
-  if (!fs::exists(folder.summary())) return false;
-  const std::string source = folder.summary().string();
-  const telemetry::RunSummary summary =
-      telemetry::run_summary_from_json(parse_json(read_text(folder.summary()), source), source);
-  if (summary.exit_reason != telemetry::kFinished) return false;
-  if (job.training.steps != summary.steps_planned)
+  const std::optional<telemetry::RunSummary> summary = telemetry::read_run_summary(folder.summary());
+  if (!summary || summary->exit_reason != telemetry::kFinished) return false;
+  if (job.training.steps != summary->steps_planned)
     throw UserError(
         {"training.steps", std::to_string(job.training.steps),
-         fmt::format("differs from the {} that the run in {} has finished with", summary.steps_planned,
+         fmt::format("differs from the {} that the run in {} has finished with", summary->steps_planned,
                      folder.path.string()),
          fmt::format("start a new run from its weights: --set model.weights={}", folder.weights().string())});
   return true;

@@ -147,8 +147,10 @@ TEST(SaveTiming, TheRehearsedSnapshotIsTheOneTaken) {
 // What saves and the ranks' words about them take is none of a step's memory.
 TEST(SaveTiming, AStepTakesTheRehearsedPeakWhateverIsSaved) {
   const Folder folder;
-  for (const char* layout : {"--procs 2 --set layout.zero=3", "--procs 4 --set layout.tensor=2"}) {
-    const std::string job = nine_steps(folder, 2) + kAtOnce + " " + layout, name = {layout[8]};
+  for (const auto& [name, layout] :
+       {std::pair<std::string, const char*>("sharded", "--procs 2 --set layout.zero=3"),
+        {"split", "--procs 4 --set layout.tensor=2"}}) {
+    const std::string job = nine_steps(folder, 2) + kAtOnce + " " + layout;
     EXPECT_NE(train(folder, name, job, "rank=0,step=6,phase=forward,action=kill").status, 0);
     ASSERT_EQ(train(folder, name, job + " --resume").status, 0);
     const Json summary = Json::parse(read_text(folder / (name + "/summary.json")));

@@ -33,16 +33,19 @@ int64_t world_of(const spec::Job& job) {
 }
 
 int rehearse_one(const spec::Job& job, const Options& options) {
+  const spec::Hardware hardware = spec::load_hardware(job.hardware.name);
   const plan::Rehearsal rehearsal = plan::rehearse(job, options.rank);
-  std::printf("%s\n",
-              options.job.json ? plan::to_json(rehearsal).dump(1).c_str() : plan::to_text(rehearsal).c_str());
+  const std::string text =
+      options.job.json ? plan::to_json(rehearsal, hardware).dump(1) : plan::to_text(rehearsal, job, hardware);
+  std::printf("%s\n", text.c_str());
   return 0;
 }
 
 int rehearse_all(const spec::Job& job, const Options& options) {
+  const spec::Hardware hardware = spec::load_hardware(job.hardware.name);
   Json ranks = Json::array();
   for (int64_t rank = 0; rank < spec::make_mesh(job.layout).world_size(); ++rank)
-    ranks.push_back(plan::to_json(plan::rehearse(job, rank)));
+    ranks.push_back(plan::to_json(plan::rehearse(job, rank), hardware));
   if (options.job.json) {
     std::printf("%s\n", Json{{"ranks", ranks}}.dump(1).c_str());
     return 0;

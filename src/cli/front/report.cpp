@@ -15,19 +15,12 @@
 namespace muster::cli {
 namespace {
 
-// Nothing while the run goes on, or where it was killed.
-std::optional<telemetry::RunSummary> read_summary(const fs::path& run) {
-  const fs::path file = run / "summary.json";
-  if (!fs::exists(file)) return std::nullopt;
-  return telemetry::run_summary_from_json(parse_json(read_text(file), file.string()), file.string());
-}
-
 int run(const fs::path& folder, bool json) {
   if (!fs::exists(folder / "job.toml"))
     throw UserError({"RUN", folder.string(), "is not the folder of a run: it has no job.toml",
                      "name the folder that `muster train --run` wrote"});
   const fs::path file = report::write_report(folder);
-  const auto summary = read_summary(folder);
+  const auto summary = telemetry::read_run_summary(folder / "summary.json");
   if (json) {
     fmt::print("{}\n",
                Json{{"report", file.string()}, {"summary", summary ? to_json(*summary) : Json()}}.dump());

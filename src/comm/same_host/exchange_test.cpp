@@ -22,6 +22,8 @@ using namespace std::chrono_literals;
 using spec::Axis;
 using testing::HasSubstr;
 
+constexpr int64_t kLarge = 1'000'000;
+
 // Ranks of a mesh of data x tensor that meet in a file: rank 0 in this process, the others in children of it.
 class Processes : public testing::Test {
  protected:
@@ -164,16 +166,19 @@ std::string failure_of(const std::function<void()>& body) {
   return "nothing";
 }
 
+// Meets the others, and then does nothing until it is killed.
+int meet_and_stay(Groups& groups) {
+  groups.on(Axis::data).barrier();
+  ::pause();
+  return 0;
+}
+
 TEST_F(Processes, a_rank_that_is_killed_is_named_at_once) {
-  fork_others([](int64_t, Groups& groups) {
-    groups.on(Axis::data).barrier();
-    ::pause();
-    return 0;
-  });
+  fork_others([](int64_t, Groups& groups) { return meet_and_stay(groups); });
   Groups groups = connect_as(0);
   Communicator& data = groups.on(Axis::data);
   data.barrier();
-  at::Tensor large = at::zeros({1'000'000});
+  at::Tensor large = at::zeros({kLarge});
   Pending first = data.all_reduce(large);
   std::this_thread::sleep_for(50ms);
   ::kill(children_.front(), SIGKILL);
@@ -188,17 +193,15 @@ TEST_F(Processes, a_rank_that_is_killed_is_named_at_once) {
 // A rank that dies with its message unread is named by whoever comes to read.
 TEST_F(Processes, a_rank_whose_memory_is_gone_is_named) {
   fork_others([](int64_t, Groups& groups) {
-    const at::Tensor large = at::zeros({1'000'000});
+    const at::Tensor large = at::zeros({kLarge});
     Pending sent = groups.on(Axis::data).send(large, 0, 1);
-    groups.on(Axis::data).barrier();
-    ::pause();
-    return 0;
+    return meet_and_stay(groups);
   });
   Groups groups = connect_as(0);
   Communicator& data = groups.on(Axis::data);
   data.barrier();
   kill_first_child();
-  at::Tensor value = at::zeros({1'000'000});
+  at::Tensor value = at::zeros({kLarge});
   EXPECT_THAT(failure_of([&] { data.receive(value, 1, 1).wait(); }),
               HasSubstr(fmt::format("process {} of rank 1 has ended", children_.front())));
 }
@@ -206,22 +209,22 @@ TEST_F(Processes, a_rank_whose_memory_is_gone_is_named) {
 // Nobody waits for a message, its tensor is let go of, and its memory asked for by the next one.
 TEST_F(Processes, a_message_that_was_dropped_keeps_its_memory) {
   const auto drop = [](Communicator& data) {
-    const at::Tensor seven = at::full({1'000'000}, 7.0);
+    const at::Tensor seven = at::full({kLarge}, 7.0);
     Pending dropped = data.send(seven, 1, 3);
   };
   fork_others([](int64_t, Groups& groups) {
     Communicator& data = groups.on(Axis::data);
     data.barrier();
     data.barrier();
-    at::Tensor value = at::zeros({1'000'000});
+    at::Tensor value = at::zeros({kLarge});
     data.receive(value, 0, 3).wait();
-    return at::equal(value, at::full({1'000'000}, 7.0)) ? 0 : 2;
+    return at::equal(value, at::full({kLarge}, 7.0)) ? 0 : 2;
   });
   Groups groups = connect_as(0);
   Communicator& data = groups.on(Axis::data);
   data.barrier();
   drop(data);
-  const at::Tensor next = at::full({1'000'000}, 9.0);
+  const at::Tensor next = at::full({kLarge}, 9.0);
   data.barrier();
   expect_all_well();
 }
@@ -251,28 +254,6 @@ TEST_F(Processes, letters_that_found_no_room_leave_later) {
   std::this_thread::sleep_for(50ms);
   ::kill(children_.front(), SIGCONT);
   expect_all_well();
-}
-
-// A signal that comes while it looks whether a peer is there is no peer's end.
-TEST(Peer, is_alive_though_signals_come) {
-  const pid_t child = ::fork();
-  if (child == 0) {
-    ::pause();
-    ::_exit(0);
-  }
-  const Peer peer(child, 1);
-  struct sigaction take_note {};
-  take_note.sa_handler = [](int) {};
-  ::sigaction(SIGALRM, &take_note, nullptr);
-  const itimerval often{{0, 20}, {0, 20}}, never{};
-  ::setitimer(ITIMER_REAL, &often, nullptr);
-  int lost = 0;
-  for (int look = 0; look < 50'000; ++look) lost += !peer.is_alive();
-  ::setitimer(ITIMER_REAL, &never, nullptr);
-  EXPECT_EQ(lost, 0);
-  ::kill(child, SIGKILL);
-  ::waitpid(child, nullptr, 0);
-  EXPECT_FALSE(peer.is_alive());
 }
 
 void ignore(int) {}
@@ -325,6 +306,20 @@ void end(pid_t child) {
   ::waitpid(child, nullptr, 0);
 }
 
+// A signal that comes while it looks whether a peer is there is no peer's end.
+TEST(Peer, is_alive_though_signals_come) {
+  const pid_t child = twin(0);
+  const Peer peer(child, 1);
+  int lost = 0;
+  {
+    const Signals signals(20us);
+    for (int look = 0; look < 50'000; ++look) lost += !peer.is_alive();
+  }
+  EXPECT_EQ(lost, 0);
+  end(child);
+  EXPECT_FALSE(peer.is_alive());
+}
+
 TEST(Peer, is_not_read_once_another_process_has_its_number) {
   const int64_t value = 7;
   const pid_t first = twin(0);
@@ -334,7 +329,7 @@ TEST(Peer, is_not_read_once_another_process_has_its_number) {
   EXPECT_EQ(got, 7);
   end(first);
   const pid_t second = twin(first);
-  if (second < 0) GTEST_SKIP() << "may not choose the number of a process";
+  ASSERT_GT(second, 0) << "may not choose the number of a process";
   std::string told;
   try {
     peer.read(&got, reinterpret_cast<uint64_t>(&value), sizeof value);
@@ -358,8 +353,6 @@ bool soon(const std::function<bool()>& is_true) {
   }
   return true;
 }
-
-constexpr int64_t kLarge = 1'000'000;
 
 // Starts messages of every kind over memory of their own and waits for none. On all ranks alike.
 std::vector<Watch> drop_messages(Communicator& group) {

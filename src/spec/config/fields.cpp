@@ -249,7 +249,7 @@ constexpr Field kFields[] = {
 
     {"checkpoint", "every", at<&Job::checkpoint, &C::every>, at_least(0), "updates",
      "Between checkpoints. With this, `every_minutes` or `adaptive` SIGTERM and SIGINT save before the run "
-     "stops; without any of them there are only the final weights."},
+     "stops, and the last step is saved; without any of them there are only the final weights."},
     {"checkpoint", "every_minutes", at<&Job::checkpoint, &C::every_minutes>, at_least(0), "minutes",
      "Between checkpoints, by the clock of rank 0; 0: not by time."},
     {"checkpoint", "adaptive", at<&Job::checkpoint, &C::adaptive>, any(), "",

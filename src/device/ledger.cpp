@@ -127,9 +127,8 @@ void Ledger::move(int64_t bytes, Category from, Category to) {
 void Ledger::apply(int64_t bytes, Category category) {
   int64_t& live = live_[static_cast<size_t>(category)];
   live += bytes;
-  if (category == Category::scratch) {
-    scratch_peak_ = std::max(scratch_peak_, live);
-  } else {
+  if (category == Category::scratch) scratch_peak_ = std::max(scratch_peak_, live);
+  if (telemetry::is_on_device(category)) {
     total_ += bytes;
     peak_ = std::max(peak_, total_);
   }

@@ -20,7 +20,7 @@ using telemetry::Category;
 class Ledger {
  public:
   int64_t live(Category category) const;
-  // Sum over all categories but scratch.
+  // Sum over the categories on the device.
   int64_t live() const;
   // The largest live() since the last reset, and the largest live scratch.
   int64_t peak() const;

@@ -49,6 +49,17 @@ TEST_P(LedgerOf, CountsEveryByteUnderTheGuardsCategory) {
   EXPECT_EQ(books().live(), all);
 }
 
+TEST_P(LedgerOf, TheHostsAccountIsNotTheDevices) {
+  const int64_t before = books().live(Category::host_optimizer), all = books().live();
+  books().reset_peak();
+  const CategoryGuard guard(Category::host_optimizer);
+  const at::Tensor a = floats(1000, device());
+  EXPECT_EQ(books().live(Category::host_optimizer) - before, 4000);
+  EXPECT_EQ(books().live(), all);
+  EXPECT_EQ(books().peak(), all);
+  EXPECT_EQ(books().scratch_peak(), books().live(Category::scratch));
+}
+
 TEST_P(LedgerOf, GuardsNestAndEnd) {
   EXPECT_EQ(current_category(), Category::other);
   EXPECT_EQ(events([&] {

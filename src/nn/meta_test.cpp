@@ -61,14 +61,14 @@ StepRecord record_step(const Case& c, at::Device device) {
   return record;
 }
 
-// Net change of each category but scratch between the ends of neighbouring operators.
+// Net change of each category on the device between the ends of neighbouring operators.
 using Change = std::array<int64_t, telemetry::kCategoryCount>;
 std::vector<Change> changes(const StepRecord& record) {
   std::vector<Change> result(record.ops.size() + 1);
   size_t op = 0;
   for (size_t event = 0; event < record.memory.size(); ++event) {
     while (op < record.ops.size() && record.ops[op].memory_after <= event) ++op;
-    if (record.memory[event].category != Category::scratch)
+    if (telemetry::is_on_device(record.memory[event].category))
       result[op][static_cast<size_t>(record.memory[event].category)] += record.memory[event].bytes;
   }
   return result;

@@ -59,6 +59,17 @@ std::string describe(const spec::Job& job) {
                      format_exact(job.training.global_batch_size), format_exact(job.data.sequence_length));
 }
 
+// What takes bytes off the device, where the job does not do it yet.
+std::string memory_remedy(const spec::Job& job, const telemetry::MemoryFigures& memory) {
+  std::string remedy;
+  if (memory.optimizer > 0)
+    remedy = fmt::format("layout.offload = \"host\" takes {} bytes of optimizer state off it; ",
+                         format_exact(memory.optimizer));
+  if (job.layout.zero < 3) remedy += "a higher layout.zero shares states out; ";
+  if (job.layout.recompute != "full") remedy += "layout.recompute keeps fewer activations; ";
+  return remedy + "smaller micro-batches take less";
+}
+
 // Of one rank alone on a device.
 bool fits(int64_t peak, const spec::Hardware& hardware) {
   return peak <= hardware.memory_bytes;
@@ -113,6 +124,25 @@ Rehearsal rehearse(const spec::Job& job, int64_t rank) {
   return result;
 }
 
+spec::Hardware hardware_of(const spec::Job& job) {
+  spec::Hardware hardware = spec::load_hardware(job.hardware.name);
+  if (job.hardware.memory_bytes > 0) hardware.memory_bytes = job.hardware.memory_bytes;
+  return hardware;
+}
+
+void check_memory(const spec::Job& job, int64_t first, int64_t end) {
+  const int64_t room = job.hardware.memory_bytes;
+  for (int64_t rank = first; room > 0 && rank < end; ++rank) {
+    const telemetry::MemoryFigures memory = rehearse(job, rank).memory;
+    if (memory.peak_bytes > room)
+      throw UserError({"hardware.memory_bytes", std::to_string(room),
+                       fmt::format("is less than the {} bytes ({}) that rank {} takes of its device, at {}",
+                                   format_exact(memory.peak_bytes), format_bytes(memory.peak_bytes), rank,
+                                   memory.peak_at),
+                       memory_remedy(job, memory)});
+  }
+}
+
 Json to_json(const Rehearsal& rehearsal, const spec::Hardware& hardware) {
   const telemetry::MemoryFigures& memory = rehearsal.memory;
   Json json;
@@ -138,7 +168,7 @@ Json to_json(const Rehearsal& rehearsal, const spec::Hardware& hardware) {
     json["device"]["memory_bytes"] = hardware.memory_bytes;
     json["device"]["fits"] = fits(memory.peak_bytes, hardware);
   }
-  json["host"] = {{"snapshot_bytes", rehearsal.snapshot_bytes}};
+  json["host"] = {{"optimizer_bytes", memory.host_optimizer}, {"snapshot_bytes", rehearsal.snapshot_bytes}};
   json["messages"] = Json::array();
   for (const telemetry::MessageTotal& total : rehearsal.record.message_totals())
     json["messages"].push_back(
@@ -157,6 +187,7 @@ std::string to_text(const Rehearsal& rehearsal, const spec::Job& job, const spec
   add_row(bytes, "persistent", memory.persistent());
   if (memory.gathered_bytes > 0) add_row(bytes, "gathered at a time", memory.gathered_bytes);
   add_row(bytes, "peak", memory.peak_bytes);
+  if (memory.host_optimizer > 0) add_row(bytes, "host: optimizer state", memory.host_optimizer);
   if (rehearsal.snapshot_bytes > 0) add_row(bytes, "host: snapshot of a save", rehearsal.snapshot_bytes);
 
   Table messages({"axis", "op", "messages a step", "bytes", ""});

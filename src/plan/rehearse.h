@@ -35,7 +35,13 @@ struct Rehearsal {
 // `job` is resolved (resolve_layout). Takes milliseconds, and memory for shapes alone.
 Rehearsal rehearse(const spec::Job& job, int64_t rank);
 
-// The object that `muster rehearse --json` prints; `hardware` is what the job names.
+// The hardware that a job names, with the memory that the job gives it.
+spec::Hardware hardware_of(const spec::Job& job);
+
+// Refuses a job whose hardware.memory_bytes is less than the rehearsed peak of one of the ranks [first, end).
+void check_memory(const spec::Job& job, int64_t first, int64_t end);
+
+// The object that `muster rehearse --json` prints; `hardware` is that of the job.
 Json to_json(const Rehearsal& rehearsal, const spec::Hardware& hardware);
 // The same for a person.
 std::string to_text(const Rehearsal& rehearsal, const spec::Job& job, const spec::Hardware& hardware);

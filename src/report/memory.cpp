@@ -79,11 +79,15 @@ std::optional<int64_t> figure_of(const std::optional<StepRecord>& record, Figure
   return record ? std::optional<int64_t>(figure(*record)) : std::nullopt;
 }
 
-// What was live at the peak, category by category; scratch is a line of its own and not in the sum.
+int64_t host_optimizer(const StepRecord& record) {
+  return telemetry::memory_figures(record).host_optimizer;
+}
+
+// What was live at the peak, category by category; what is not on the device has lines of its own.
 std::string peak_table(const RunFiles& run) {
   std::vector<std::vector<std::string>> rows;
   for (int category = 0; category < kCategoryCount; ++category) {
-    if (static_cast<Category>(category) == Category::scratch) continue;
+    if (!telemetry::is_on_device(static_cast<Category>(category))) continue;
     const auto at_peak = [&](const StepRecord& record) { return find_peak(record).by_category[category]; };
     const auto rehearsed = figure_of(run.rehearsed, at_peak), measured = figure_of(run.measured, at_peak);
     if (rehearsed.value_or(0) == 0 && measured.value_or(0) == 0) continue;
@@ -99,6 +103,10 @@ std::string peak_table(const RunFiles& run) {
       figure_of(run.rehearsed, telemetry::scratch_peak), figure_of(run.measured, telemetry::scratch_peak));
   scratch.back() = "<span class=\"nothing\">beside the peak</span>";
   rows.push_back(std::move(scratch));
+  const auto rehearsed = figure_of(run.rehearsed, host_optimizer),
+             measured = figure_of(run.measured, host_optimizer);
+  if (rehearsed.value_or(0) > 0 || measured.value_or(0) > 0)
+    rows.push_back(table_row("optimizer state in host memory, beside the peak", rehearsed, measured));
   return html_table({"live at the peak", "rehearsed, bytes", "measured, bytes", "difference"}, rows, 1);
 }
 

@@ -32,7 +32,8 @@ std::vector<Live> live_after(const StepRecord& record) {
 double sum(const Live& live, bool with_scratch) {
   double total = 0;
   for (int category = 0; category < kCategoryCount; ++category)
-    if (with_scratch || static_cast<Category>(category) != Category::scratch)
+    if (const auto each = static_cast<Category>(category);
+        telemetry::is_on_device(each) || (with_scratch && each == Category::scratch))
       total += static_cast<double>(live[static_cast<size_t>(category)]);
   return total;
 }

@@ -14,6 +14,7 @@ void for_each_field(Self& self, Visit&& visit) {
   visit("peak_bytes", self.peak_bytes);
   visit("peak_at", self.peak_at);
   visit("scratch_peak_bytes", self.scratch_peak_bytes);
+  visit("host_optimizer", self.host_optimizer);
 }
 
 template <Is<LostTime> Self, class Visit>
@@ -126,7 +127,8 @@ MemoryFigures memory_figures(const StepRecord& record) {
           .gathered_bytes = most_growth(record, Category::parameters),
           .peak_bytes = peak.bytes,
           .peak_at = peak.at_start ? "the start of the step" : record.place_of(peak.event),
-          .scratch_peak_bytes = scratch_peak(record)};
+          .scratch_peak_bytes = scratch_peak(record),
+          .host_optimizer = live(Category::host_optimizer)};
 }
 
 Json to_json(const RunSummary& summary) {

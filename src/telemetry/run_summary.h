@@ -19,9 +19,11 @@ inline constexpr const char* kFinished = "finished";
 struct MemoryFigures {
   int64_t parameters = 0, master_parameters = 0, gradients = 0, optimizer = 0;  // persistent
   int64_t gathered_bytes = 0;  // most of parameters at a time beyond those: units that come and go
-  int64_t peak_bytes = 0;      // without scratch
+  int64_t peak_bytes = 0;      // on the device, without scratch
   std::string peak_at;         // "layer 3 attention, ..."
   int64_t scratch_peak_bytes = 0;
+  int64_t host_optimizer = 0;  // of host memory, persistent: the optimizer's state that lives there
+  // On the device.
   int64_t persistent() const { return parameters + master_parameters + gradients + optimizer; }
 };
 // Persistent: what was live when recording began.

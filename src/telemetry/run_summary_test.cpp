@@ -28,7 +28,7 @@ RunSummary small_summary() {
   summary.wall_seconds = 100;
   summary.exit_reason = "finished";
   summary.lost_seconds.evaluation = 12.5;
-  summary.rehearsed_memory = MemoryFigures{1, 2, 3, 4, 5, 1000, "layer 3", 50};
+  summary.rehearsed_memory = MemoryFigures{1, 2, 3, 4, 5, 1000, "layer 3", 50, 60};
   summary.rehearsed_messages = {{"data", "all_reduce", 3, 400}};
   summary.exposures = {{"data", "all_reduce", 3, 0.5, 0.25, {{"needed at once", 1, 0.25, "layer 3"}}}};
   return summary;
@@ -71,6 +71,7 @@ TEST(RunSummary, MemoryFiguresOfARecord) {
   StepRecord record;
   record.live_at_start[static_cast<int>(Category::parameters)] = 100;
   record.live_at_start[static_cast<int>(Category::optimizer)] = 200;
+  record.live_at_start[static_cast<int>(Category::host_optimizer)] = 4000;
   record.memory = {{50, Category::activations}, {7, Category::scratch}};
   record.ops = {{"matmul", "layer 0", "forward", 0, 0, 0, 0, 1},
                 {"rms_norm", "layer 1", "forward", 0, 0, 0, 0, 2}};
@@ -79,6 +80,7 @@ TEST(RunSummary, MemoryFiguresOfARecord) {
   EXPECT_EQ(figures.peak_bytes, 350);
   EXPECT_EQ(figures.peak_at, "layer 0, matmul, forward");
   EXPECT_EQ(figures.scratch_peak_bytes, 7);
+  EXPECT_EQ(figures.host_optimizer, 4000);
 }
 
 TEST(RunSummary, TableForATerminal) {

@@ -9,15 +9,16 @@ namespace muster::telemetry {
 namespace {
 
 constexpr std::array<const char*, kCategoryCount> kCategoryNames = {
-    "parameters", "master_parameters", "gradients", "optimizer", "activations",
-    "temporary",  "communication",     "input",     "scratch",   "other"};
+    "parameters",    "master_parameters", "gradients", "optimizer", "activations",
+    "temporary",     "communication",     "input",     "scratch",   "other",
+    "host_optimizer"};
 
 constexpr int kScratch = static_cast<int>(Category::scratch);
 
 // Live bytes by category, moved on by one event at a time.
 struct Live {
   std::array<int64_t, kCategoryCount> by_category{};
-  int64_t without_scratch = 0;
+  int64_t on_device = 0;
 
   explicit Live(const StepRecord& record) {
     for (int category = 0; category < kCategoryCount; ++category)
@@ -25,7 +26,7 @@ struct Live {
   }
   void add(int64_t bytes, Category category) {
     by_category[static_cast<size_t>(category)] += bytes;
-    if (category != Category::scratch) without_scratch += bytes;
+    if (is_on_device(category)) on_device += bytes;
   }
 };
 
@@ -37,6 +38,10 @@ const char* to_string(Category category) {
 
 bool is_persistent(Category category) {
   return category <= Category::optimizer;
+}
+
+bool is_on_device(Category category) {
+  return category != Category::scratch && category != Category::host_optimizer;
 }
 
 double StepRecord::hardware_flops() const {
@@ -71,7 +76,7 @@ Peak find_peak(const StepRecord& record) {
   Live live(record);
   Peak peak;
   const auto keep = [&](size_t event, bool at_start) {
-    peak.bytes = live.without_scratch;
+    peak.bytes = live.on_device;
     peak.event = event;
     peak.at_start = at_start;
     std::copy(live.by_category.begin(), live.by_category.end(), peak.by_category);
@@ -79,7 +84,7 @@ Peak find_peak(const StepRecord& record) {
   keep(0, true);
   for (size_t event = 0; event < record.memory.size(); ++event) {
     live.add(record.memory[event].bytes, record.memory[event].category);
-    if (live.without_scratch > peak.bytes) keep(event, false);
+    if (live.on_device > peak.bytes) keep(event, false);
   }
   return peak;
 }

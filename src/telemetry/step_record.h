@@ -9,7 +9,9 @@
 
 namespace muster::telemetry {
 
-// What an allocation is for. `scratch` is memory that a library operator takes inside itself.
+// What an allocation is for. `scratch` is memory that a library operator takes inside itself,
+// `host_optimizer` the optimizer's state where it does not live on the device. A rank has two accounts, the
+// device's and the host's; on a machine without devices both are of the same memory.
 enum class Category : int {
   parameters = 0,
   master_parameters,
@@ -20,12 +22,15 @@ enum class Category : int {
   communication,
   input,
   scratch,
-  other
+  other,
+  host_optimizer
 };
-constexpr int kCategoryCount = 10;
+constexpr int kCategoryCount = 11;
 const char* to_string(Category category);
 // Lives from step to step: parameters, master parameters, gradients, optimizer.
 bool is_persistent(Category category);
+// Counts in the device's account, that a peak is of: all but scratch and what lives on the host.
+bool is_on_device(Category category);
 
 struct OpEvent {
   std::string name;                       // "matmul", "rms_norm", ...
@@ -87,8 +92,8 @@ struct StepRecord {
   std::string place_of(size_t event) const;
 };
 
-// The largest sum of live bytes without scratch, where in the step it was first reached, and what was live
-// then (scratch included in its own entry).
+// The largest sum of live bytes on the device, where in the step it was first reached, and what was live then
+// (of all categories, each in its own entry).
 struct Peak {
   int64_t bytes = 0;
   size_t event = 0;       // index into memory of the allocation that reached it

@@ -44,6 +44,18 @@ TEST(StepRecord, PeakLeavesScratchOutAndHasAPlace) {
   EXPECT_EQ(record.place_of(7), "after the last operator");
 }
 
+// The host's account is another: what lives there is told, and is in no peak.
+TEST(StepRecord, PeakIsOfTheDevice) {
+  StepRecord record = small_record();
+  record.live_at_start[static_cast<int>(Category::host_optimizer)] = 1000;
+  record.memory.insert(record.memory.begin() + 5, {30, Category::host_optimizer});
+  const Peak peak = find_peak(record);
+  EXPECT_EQ(peak.bytes, 210);
+  EXPECT_EQ(peak.event, 6u);
+  EXPECT_EQ(peak.by_category[static_cast<int>(Category::host_optimizer)], 1030);
+  EXPECT_FALSE(is_persistent(Category::host_optimizer));
+}
+
 TEST(StepRecord, PeakAtTheStartIsSaidSo) {
   StepRecord record;
   record.live_at_start[0] = 7;

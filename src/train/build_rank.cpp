@@ -20,6 +20,11 @@ at::ScalarType state_format(const spec::NumericsConfig& numerics) {
   return numerics.optimizer == "bfloat16" ? at::kBFloat16 : dtype_of(numerics.compute);
 }
 
+StatePlace state_place(const spec::Job& job) {
+  const bool is_on_device = job.layout.offload == "none";
+  return {state_format(job.numerics), is_on_device ? nn::Category::optimizer : nn::Category::host_optimizer};
+}
+
 // One unit a bucket where units come and go.
 int64_t bucket_bytes_of(const spec::Job& job) {
   if (job.layout.zero == 3) return 1;
@@ -58,7 +63,7 @@ Rank::Rank(const spec::Job& job, const spec::Mesh& mesh, int64_t rank, comm::Gro
   // used.
   comm::Communicator& copies = groups_.on(job.layout.zero > 0 ? spec::Span::replicate : spec::Span::tokens);
   optimizer_ =
-      std::make_unique<Optimizer>(job.optimizer, *parameters_, run_, state_format(job.numerics),
+      std::make_unique<Optimizer>(job.optimizer, *parameters_, run_, state_place(job),
                                   WholeMatrices(*parameters_, mesh_, copies, groups_.on(spec::Axis::tensor)));
   reducer_ = std::make_unique<Reducer>(*parameters_, copies, run_, job.layout.reduce_every == "micro_batch");
   values_ = std::make_unique<Values>(*parameters_, Ahead{job.layout.prefetch, job.layout.keep_after_forward});

@@ -205,7 +205,7 @@ struct Alone {
         run(at::kCPU, at::kDouble, kClock),
         parameters(table, mesh, run, 1),
         optimizer(
-            config, parameters, run, at::kDouble,
+            config, parameters, run, {at::kDouble},
             WholeMatrices(parameters, mesh, groups.on(spec::Axis::data), groups.on(spec::Axis::tensor))) {
     for (const spec::ParameterRow& row : table.rows()) parameters.value(row).copy_(start(row));
   }

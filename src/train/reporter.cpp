@@ -76,6 +76,9 @@ void Reporter::say_start() {
   if (rehearsed_memory_)
     log_.info("rehearsed: {} persistent, peak {} at {}", format_bytes(rehearsed_memory_->persistent()),
               format_bytes(rehearsed_memory_->peak_bytes), rehearsed_memory_->peak_at);
+  if (rehearsed_memory_ && rehearsed_memory_->host_optimizer > 0)
+    log_.info("rehearsed: {} of optimizer state in host memory",
+              format_bytes(rehearsed_memory_->host_optimizer));
 }
 
 std::optional<double> Reporter::share_of_peak(double flops, double seconds) {

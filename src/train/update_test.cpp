@@ -37,7 +37,7 @@ struct Step {
       : run(at::kCPU, at::kFloat, clock),
         table(nn::small_model(spec::Family::llama)),
         parameters(table, nn::one_rank(), run, 1),
-        optimizer(config, parameters, run, state),
+        optimizer(config, parameters, run, {state}),
         reducer(parameters, data, run),
         totals(run, data) {
     for (const spec::ParameterRow& row : table.rows()) {

@@ -20,7 +20,7 @@ inline void expect_every_proof(const std::string& command, int procs) {
     messages += name.rfind("communication", 0) == 0;
     gradients += name.rfind("gradient", 0) == 0;
   }
-  EXPECT_EQ(memory, 8 * procs);
+  EXPECT_EQ(memory, 9 * procs);
   EXPECT_EQ(messages, 2 * procs);
   EXPECT_GT(gradients, 20);
 }

@@ -33,7 +33,7 @@ int64_t world_of(const spec::Job& job) {
 }
 
 int rehearse_one(const spec::Job& job, const Options& options) {
-  const spec::Hardware hardware = spec::load_hardware(job.hardware.name);
+  const spec::Hardware hardware = plan::hardware_of(job);
   const plan::Rehearsal rehearsal = plan::rehearse(job, options.rank);
   const std::string text =
       options.job.json ? plan::to_json(rehearsal, hardware).dump(1) : plan::to_text(rehearsal, job, hardware);
@@ -42,7 +42,7 @@ int rehearse_one(const spec::Job& job, const Options& options) {
 }
 
 int rehearse_all(const spec::Job& job, const Options& options) {
-  const spec::Hardware hardware = spec::load_hardware(job.hardware.name);
+  const spec::Hardware hardware = plan::hardware_of(job);
   Json ranks = Json::array();
   for (int64_t rank = 0; rank < spec::make_mesh(job.layout).world_size(); ++rank)
     ranks.push_back(plan::to_json(plan::rehearse(job, rank), hardware));

@@ -97,6 +97,7 @@ int train_here(const Options& options, spec::Job& job) {
   const int64_t procs = ranks_of(options.procs, job.layout);
   const train::RunFolder folder = run_folder(options, job);
   prepare(job, procs, log);
+  plan::check_memory(job, 0, procs);
   if (options.resume) train::check_resume(job, procs, folder.checkpoints());
   if (options.resume && has_finished(folder, job, log)) return 0;
   train::create(folder, job);
@@ -121,6 +122,7 @@ int train_one_of_many(const Options& options, spec::Job& job, const comm::World&
     spec::resolve_layout(job, world.size);
   } else {
     world.local_rank == 0 ? prepare(job, world.size, Log()) : spec::resolve_layout(job, world.size);
+    plan::check_memory(job, world.rank, world.rank + 1);
     // On every rank alike: all see the one folder, and nobody has begun to change it.
     if (options.resume && has_finished(folder, job, world.rank == 0 ? Log() : Log("", LogLevel::error)))
       return 0;

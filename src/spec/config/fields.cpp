@@ -212,6 +212,9 @@ constexpr Field kFields[] = {
      "With zero = 2 or 3, when gradients are reduced and sharded: after each micro-batch, or once a step, "
      "whole "
      "until then."},
+    {"layout", "offload", at<&Job::layout, &L::offload>, one_of("none | host"), "",
+     "Where the optimizer's state lives and the update runs: `none`, on the device; `host`, in host memory. "
+     "Changes no bit (docs/offload.md)."},
     {"layout", "tensor", at<&Job::layout, &L::tensor>, axis(1), "ranks",
      "Tensor parallel size: heads, FFN and vocabulary are split over it."},
     {"layout", "sequence_parallel", at<&Job::layout, &L::sequence_parallel>, any(), "",
@@ -271,6 +274,11 @@ constexpr Field kFields[] = {
 
     {"hardware", "name", at<&Job::hardware, &HardwareConfig::name>, path_or_word(), "",
      "A file of configs/hardware by name, the path of one, or `local`: this machine."},
+    {"hardware", "memory_bytes", at<&Job::hardware, &HardwareConfig::memory_bytes>, at_least(0), "bytes",
+     "What the tensors of a rank may take of its device, as a number or \"80 GB\": a run whose rehearsed "
+     "peak "
+     "is larger is refused before it starts. 0: training is not bounded, and `rehearse` compares with the "
+     "hardware's own."},
 };
 
 constexpr Alias kAliases[] = {

@@ -18,6 +18,9 @@ struct Idle {
 bool sgd(const Job& job) {
   return job.optimizer.name == "sgd";
 }
+bool stateless(const Job& job) {
+  return sgd(job) && job.optimizer.momentum == 0;
+}
 bool adamw(const Job& job) {
   return job.optimizer.name == "adamw";
 }
@@ -104,6 +107,7 @@ constexpr Idle kIdle[] = {
      "false"},
     {"layout.reduce_every", whole_gradients,
      "layout.zero is below 2, where gradients stay whole and are reduced once a step"},
+    {"layout.offload", stateless, "optimizer.name is sgd without momentum, which has no state", "\"none\""},
     {"checkpoint.keep", no_checkpoints, kNoCheckpoints},
     {"checkpoint.async", no_checkpoints, kNoCheckpoints},
     {"checkpoint.contract", no_checkpoints, kNoCheckpoints},

@@ -75,6 +75,7 @@ struct LayoutConfig {
   int64_t prefetch = 1;                      // zero 3: units gathered ahead of the one in use
   bool keep_after_forward = false;           // zero 3: a gathered unit stays until its backward
   std::string reduce_every = "micro_batch";  // zero 2 and 3: micro_batch | step
+  std::string offload = "none";              // of the optimizer's state and update: none | host
   int64_t tensor = 1;
   bool sequence_parallel = false;
   int64_t pipeline = 1;
@@ -111,6 +112,7 @@ struct CheckpointConfig {
 
 struct HardwareConfig {
   std::string name = "local";  // a file of configs/hardware, a path, or "local"
+  int64_t memory_bytes = 0;    // that a rank may hold of its device; 0: not bounded
 };
 
 struct Job {

@@ -65,7 +65,9 @@ std::string describe(const LayoutConfig& layout) {
                                    {"replicas", layout.replicate}})
     if (size > 1) text += fmt::format(", {} {}", name, size);
   if (layout.sequence_parallel) text += ", sequence parallel";
-  return text + fmt::format(", ZeRO {}", layout.zero);
+  text += fmt::format(", ZeRO {}", layout.zero);
+  if (layout.offload != "none") text += fmt::format(", optimizer state on the {}", layout.offload);
+  return text;
 }
 
 }  // namespace muster::spec

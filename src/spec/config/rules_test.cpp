@@ -158,6 +158,18 @@ TEST(Rules, MuonHasMomentumAndAdamWsSettings) {
   EXPECT_THAT(problem({"numerics.optimizer=bfloat16", "optimizer.name=muon"}).rule, HasSubstr("not built"));
 }
 
+TEST(Rules, OffloadNeedsAStateAndNoCuda) {
+  EXPECT_THAT(problems_of("", {"layout.offload=host", "optimizer.name=sgd", "optimizer.momentum=0.9"}),
+              IsEmpty());
+  EXPECT_THAT(problems_of("", {"layout.offload=none", "optimizer.name=sgd"}), IsEmpty());
+  const Problem idle = problem({"layout.offload=host", "optimizer.name=sgd"});
+  EXPECT_EQ(idle.field, "layout.offload");
+  EXPECT_THAT(idle.rule, HasSubstr("no effect: optimizer.name is sgd without momentum"));
+  const Problem cuda = problem({"layout.offload=host", "training.device=cuda"});
+  EXPECT_EQ(cuda.field, "layout.offload");
+  EXPECT_THAT(cuda.rule, HasSubstr("not built yet"));
+}
+
 TEST(Rules, FewerKeyHeadsThanRanksAndAnyVocabulary) {
   EXPECT_THAT(problems_of("", {"layout.tensor=4", "model.num_key_value_heads=2", "model.vocab_size=511"}),
               IsEmpty());

@@ -28,6 +28,8 @@ constexpr NotBuilt kNotBuilt[] = {
     {"layout.chunks", [](const Job& j) { return j.layout.chunks > 1; }, "several chunks a stage", kOnlyBuilt},
     {"layout.expert", [](const Job& j) { return j.layout.expert > 1; }, "a model with experts",
      "leave it out"},
+    {"layout.offload", [](const Job& j) { return j.layout.offload != "none" && j.training.device == "cuda"; },
+     "the optimizer's state off a CUDA device (training.device = cuda)", "use offload = \"none\""},
     {"numerics.compute", [](const Job& j) { return !is_plain(j.numerics.compute); }, "low precision",
      kOneFormat},
     {"numerics.parameters", [](const Job& j) { return mixed(j.numerics, j.numerics.parameters); },

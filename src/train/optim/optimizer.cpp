@@ -20,8 +20,8 @@ enum : size_t { kDecays, kOthers, kLinear };
 // that its learning rate and weight decay carry over.
 constexpr double kAdamWsSize = 0.2;
 
-at::Tensor zeros_like(nn::Executor& run, const at::Tensor& value, at::ScalarType format) {
-  const at::Tensor state = run.empty(value.sizes(), nn::Category::optimizer, format);
+at::Tensor zeros_like(nn::Executor& run, const at::Tensor& value, StatePlace place) {
+  const at::Tensor state = run.empty(value.sizes(), place.home, place.format);
   run.run("zero", {0, static_cast<int64_t>(state.nbytes())}, [&] { state.zero_(); });
   return state;
 }
@@ -35,7 +35,7 @@ nn::Cost cost(const std::vector<at::Tensor>& values, int64_t streams) {
 }  // namespace
 
 Optimizer::Optimizer(const spec::OptimizerConfig& config, const nn::ParameterStore& parameters,
-                     nn::Executor& run, at::ScalarType state, std::optional<WholeMatrices> matrices)
+                     nn::Executor& run, StatePlace state, std::optional<WholeMatrices> matrices)
     : config_(config), matrices_(std::move(matrices)) {
   const Rule rule = config.name == "sgd" ? Rule::sgd : Rule::adamw;
   groups_.resize(2);

@@ -12,13 +12,19 @@
 
 namespace muster::train {
 
+// The state's format, and the account that it is booked in: that of the device, or host_optimizer.
+struct StatePlace {
+  at::ScalarType format = at::kFloat;
+  nn::Category home = nn::Category::optimizer;
+};
+
 class Optimizer {
  public:
-  // Allocates the state (category optimizer), zero. `state`: its format, that of the parameters, or for AdamW
+  // Allocates the state, zero. `state`: where it lives and its format, that of the parameters, or for AdamW
   // bfloat16: moments that are read, updated in the parameters' format and rounded to nearest. `matrices`:
   // Muon's way to whole ones.
   Optimizer(const spec::OptimizerConfig& config, const nn::ParameterStore& parameters, nn::Executor& run,
-            at::ScalarType state, std::optional<WholeMatrices> matrices = {});
+            StatePlace state, std::optional<WholeMatrices> matrices = {});
 
   // Updates every parameter with gradient / divisor. Gradients are used up. Under Muon collective over all
   // ranks that hold the parameters.

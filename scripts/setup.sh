@@ -7,7 +7,7 @@ cd "$(dirname "$0")/.."
 TORCH_VERSION=2.15.0
 PACKAGES=(g++ cmake ninja-build ccache lld pkg-config git clang-format python3 python3-venv
   libcli11-dev libtomlplusplus-dev nlohmann-json3-dev libxxhash-dev libpcre2-dev libhwloc-dev
-  prometheus-cpp-dev libgtest-dev libgmock-dev libbenchmark-dev strace iproute2)
+  prometheus-cpp-dev liburing-dev libgtest-dev libgmock-dev libbenchmark-dev strace iproute2)
 
 missing=()
 for package in "${PACKAGES[@]}"; do

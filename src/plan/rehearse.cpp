@@ -109,13 +109,14 @@ Rehearsal rehearse(const spec::Job& job, int64_t rank) {
                       clock);
   const train::Feed feed(job, mesh, rank, nullptr);
 
-  Rehearsal result{rank, mesh.world_size(), coordinates(mesh, rank), {}, {}, 0, 0, {}, {}, 0};
+  Rehearsal result{rank, mesh.world_size(), coordinates(mesh, rank), {}, {}, 0, 0, {}, {}, 0, 0};
   {
     const train::Rank::Recording recording(program, result.record);
     program.run_step(feed, 1);
   }
   result.padding = padding_of(job, mesh, rank);
   result.bucket_padding = padding_of(program.parameters());
+  result.state_file_bytes = program.optimizer().file_bytes();
   if (job.checkpoint.is_on() && job.checkpoint.async)
     result.snapshot_bytes = checkpoint::snapshot_bytes(train::state_of(program), rank);
   result.memory = telemetry::memory_figures(result.record);
@@ -143,6 +144,25 @@ void check_memory(const spec::Job& job, int64_t first, int64_t end) {
   }
 }
 
+void check_offload_path(const spec::Job& job, int64_t first, int64_t end) {
+  if (job.layout.offload != "file") return;
+  int64_t needed = 0;
+  for (int64_t rank = first; rank < end; ++rank) needed += rehearse(job, rank).state_file_bytes;
+  const std::string& path = job.layout.offload_path;
+  const train::Room room = train::room_for_files(path);
+  if (!room.problem.empty())
+    throw UserError({"layout.offload_path", path, "must be a folder to write in: " + room.problem,
+                     "make it, or name another"});
+  if (room.free_bytes < needed)
+    throw UserError(
+        {"layout.offload_path", path,
+         fmt::format(
+             "has {} bytes free, and the optimizer's state of {} takes {}", format_exact(room.free_bytes),
+             end - first == 1 ? fmt::format("rank {}", first) : fmt::format("ranks {} to {}", first, end - 1),
+             format_exact(needed)),
+         "make room or name another folder"});
+}
+
 Json to_json(const Rehearsal& rehearsal, const spec::Hardware& hardware) {
   const telemetry::MemoryFigures& memory = rehearsal.memory;
   Json json;
@@ -168,7 +188,9 @@ Json to_json(const Rehearsal& rehearsal, const spec::Hardware& hardware) {
     json["device"]["memory_bytes"] = hardware.memory_bytes;
     json["device"]["fits"] = fits(memory.peak_bytes, hardware);
   }
-  json["host"] = {{"optimizer_bytes", memory.host_optimizer}, {"snapshot_bytes", rehearsal.snapshot_bytes}};
+  json["host"] = {{"optimizer_bytes", memory.host_optimizer},
+                  {"optimizer_file_bytes", rehearsal.state_file_bytes},
+                  {"snapshot_bytes", rehearsal.snapshot_bytes}};
   json["messages"] = Json::array();
   for (const telemetry::MessageTotal& total : rehearsal.record.message_totals())
     json["messages"].push_back(
@@ -188,6 +210,7 @@ std::string to_text(const Rehearsal& rehearsal, const spec::Job& job, const spec
   if (memory.gathered_bytes > 0) add_row(bytes, "gathered at a time", memory.gathered_bytes);
   add_row(bytes, "peak", memory.peak_bytes);
   if (memory.host_optimizer > 0) add_row(bytes, "host: optimizer state", memory.host_optimizer);
+  if (rehearsal.state_file_bytes > 0) add_row(bytes, "file: optimizer state", rehearsal.state_file_bytes);
   if (rehearsal.snapshot_bytes > 0) add_row(bytes, "host: snapshot of a save", rehearsal.snapshot_bytes);
 
   Table messages({"axis", "op", "messages a step", "bytes", ""});

@@ -29,7 +29,8 @@ struct Rehearsal {
   double hardware_flops = 0;  // that ran on this rank
   std::vector<Padding> padding;
   std::vector<BucketPadding> bucket_padding;
-  int64_t snapshot_bytes = 0;  // of host memory, that saves in the background take; 0: there are none
+  int64_t state_file_bytes = 0;  // on a file system, of the optimizer's state
+  int64_t snapshot_bytes = 0;    // of host memory, that saves in the background take; 0: there are none
 };
 
 // `job` is resolved (resolve_layout). Takes milliseconds, and memory for shapes alone.
@@ -40,6 +41,8 @@ spec::Hardware hardware_of(const spec::Job& job);
 
 // Refuses a job whose hardware.memory_bytes is less than the rehearsed peak of one of the ranks [first, end).
 void check_memory(const spec::Job& job, int64_t first, int64_t end);
+// Refuses a job whose layout.offload_path cannot take the files of the ranks [first, end), which share it.
+void check_offload_path(const spec::Job& job, int64_t first, int64_t end);
 
 // The object that `muster rehearse --json` prints; `hardware` is that of the job.
 Json to_json(const Rehearsal& rehearsal, const spec::Hardware& hardware);

@@ -121,6 +121,7 @@ svg .lane-name { fill: var(--ink); font-size: 12px; }
 .time-steps { background: var(--s1); } .time-start { background: var(--s3); } .time-data { background: var(--s5); }
 .time-communication { background: var(--s2); } .time-evaluation { background: var(--s4); }
 .time-checkpoints { background: var(--other); }
+.time-state-file { background: var(--m-optimizer); }
 .switch > input { position: absolute; opacity: 0; }
 .switch > label { display: inline-block; padding: 2px 11px; margin: 0 2px 8px 0; border: 1px solid var(--line);
   border-radius: 8px; color: var(--soft); font-size: 13px; cursor: pointer; }

@@ -23,10 +23,23 @@ std::vector<Part> parts_of(const telemetry::RunSummary& summary) {
                              {"exposed communication", "time-communication", lost.exposed_communication},
                              {"evaluation", "time-evaluation", lost.evaluation},
                              {"checkpoints", "time-checkpoints", lost.checkpoints}};
+  if (summary.state_file) parts.push_back({"optimizer state's file", "time-state-file", lost.state_file});
   double rest = summary.wall_seconds;
   for (const Part& part : parts) rest -= part.seconds;
   parts.insert(parts.begin(), {"computing steps", "time-steps", std::max(0.0, rest)});
   return parts;
+}
+
+std::string state_file_line(const telemetry::RunSummary& summary) {
+  if (!summary.state_file) return "";
+  const telemetry::StateFileFigures& file = *summary.state_file;
+  return fmt::format(
+      "<p>The optimizer's state of rank 0 is in a file ({}): {} read and {} written, at {}/s while a "
+      "transfer was "
+      "under way ({} of the wall); updates stood still for it {}.</p>",
+      escape(summary.state_file_how), format_bytes(file.read_bytes), format_bytes(file.written_bytes),
+      format_bytes(static_cast<int64_t>(file.bytes_per_second())), format_seconds(file.busy_seconds),
+      format_seconds(file.exposed_seconds));
 }
 
 }  // namespace
@@ -47,7 +60,8 @@ std::string time_section(const RunFiles& run) {
                     format_seconds(part.seconds), percent(part.seconds / wall)});
   }
   return section("time", "Where the time went", lead,
-                 "<div class=\"time-bar\">" + bar + "</div>" + html_table({"", "time", "share"}, rows, 1));
+                 "<div class=\"time-bar\">" + bar + "</div>" + html_table({"", "time", "share"}, rows, 1) +
+                     state_file_line(*run.summary));
 }
 
 }  // namespace muster::report

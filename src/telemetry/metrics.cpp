@@ -21,6 +21,7 @@ void for_each_field(Self& self, Visit&& visit) {
   visit("peak_bytes", self.peak_bytes);
   visit("data_wait_seconds", self.data_wait_seconds);
   visit("exposed_communication_seconds", self.exposed_communication_seconds);
+  visit("state_file", self.state_file);
   visit("resumed", self.resumed);
   visit("checkpoint_requested", self.checkpoint_requested);
   visit("checkpoint_durable", self.checkpoint_durable);

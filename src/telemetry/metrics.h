@@ -9,6 +9,7 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "base/log.h"
+#include "telemetry/state_file_figures.h"
 
 namespace muster::telemetry {
 
@@ -27,6 +28,8 @@ struct StepMetrics {
   int64_t peak_bytes = 0;  // of this rank, measured
   double data_wait_seconds = 0;
   double exposed_communication_seconds = 0;
+  std::optional<StateFileFigures>
+      state_file;                      // of this rank, since the last line, with layout.offload = "file"
   std::optional<std::string> resumed;  // the contract under which the run went on just before this step
   bool checkpoint_requested = false;   // of the state after this step
   std::optional<int64_t>

@@ -24,6 +24,7 @@ void for_each_field(Self& self, Visit&& visit) {
   visit("exposed_communication", self.exposed_communication);
   visit("evaluation", self.evaluation);
   visit("checkpoints", self.checkpoints);
+  visit("state_file", self.state_file);
 }
 
 template <Is<MessageTotal> Self, class Visit>
@@ -103,6 +104,8 @@ void for_each_field(Self& self, Visit&& visit) {
   visit("rehearsed_messages", self.rehearsed_messages);
   visit("measured_messages", self.measured_messages);
   visit("exposures", self.exposures);
+  visit("state_file", self.state_file);
+  visit("state_file_how", self.state_file_how);
 }
 
 namespace {

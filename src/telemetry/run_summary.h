@@ -9,6 +9,7 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "telemetry/exposure.h"
+#include "telemetry/state_file_figures.h"
 
 namespace muster::telemetry {
 
@@ -36,6 +37,7 @@ struct LostTime {
   double exposed_communication = 0;  // the step stood still for a message
   double evaluation = 0;
   double checkpoints = 0;  // what training waited for
+  double state_file = 0;   // updates stood still for the optimizer's state
 };
 
 // Of the reporting process, as the system counts.
@@ -83,6 +85,8 @@ struct RunSummary {
   ProcessFigures process;
   double start_to_first_step_seconds = 0;  // from the start of the first process of the run
   std::vector<MessageTotal> rehearsed_messages, measured_messages;  // of one step of rank 0
+  std::optional<StateFileFigures> state_file;                       // of rank 0, all steps
+  std::string state_file_how;                                       // "direct, io_uring"
   std::vector<Exposure> exposures;                                  // of that step, measured
 };
 

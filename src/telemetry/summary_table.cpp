@@ -50,6 +50,14 @@ void add_time(Table& table, const RunSummary& summary) {
   table.add({"  exposed communication", share(summary.lost_seconds.exposed_communication, wall)});
   table.add({"  evaluation", share(summary.lost_seconds.evaluation, wall)});
   table.add({"  checkpoints", share(summary.lost_seconds.checkpoints, wall)});
+  if (!summary.state_file) return;
+  const StateFileFigures& file = *summary.state_file;
+  table.add({"  optimizer state's file", share(summary.lost_seconds.state_file, wall)});
+  table.add(
+      {"optimizer state's file",
+       fmt::format("{} read, {} written at {}/s, {}", format_bytes(file.read_bytes),
+                   format_bytes(file.written_bytes),
+                   format_bytes(static_cast<int64_t>(file.bytes_per_second())), summary.state_file_how)});
 }
 
 }  // namespace

@@ -20,9 +20,11 @@ at::ScalarType state_format(const spec::NumericsConfig& numerics) {
   return numerics.optimizer == "bfloat16" ? at::kBFloat16 : dtype_of(numerics.compute);
 }
 
-StatePlace state_place(const spec::Job& job) {
-  const bool is_on_device = job.layout.offload == "none";
-  return {state_format(job.numerics), is_on_device ? nn::Category::optimizer : nn::Category::host_optimizer};
+StatePlace state_place(const spec::Job& job, int64_t rank) {
+  StatePlace place{state_format(job.numerics)};
+  if (job.layout.offload != "none") place.home = nn::Category::host_optimizer;
+  if (job.layout.offload == "file") place.file = StateFile::Options{job.layout.offload_path, rank};
+  return place;
 }
 
 // One unit a bucket where units come and go.
@@ -63,7 +65,7 @@ Rank::Rank(const spec::Job& job, const spec::Mesh& mesh, int64_t rank, comm::Gro
   // used.
   comm::Communicator& copies = groups_.on(job.layout.zero > 0 ? spec::Span::replicate : spec::Span::tokens);
   optimizer_ =
-      std::make_unique<Optimizer>(job.optimizer, *parameters_, run_, state_place(job),
+      std::make_unique<Optimizer>(job.optimizer, *parameters_, run_, state_place(job, number_),
                                   WholeMatrices(*parameters_, mesh_, copies, groups_.on(spec::Axis::tensor)));
   reducer_ = std::make_unique<Reducer>(*parameters_, copies, run_, job.layout.reduce_every == "micro_batch");
   values_ = std::make_unique<Values>(*parameters_, Ahead{job.layout.prefetch, job.layout.keep_after_forward});

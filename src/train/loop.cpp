@@ -30,6 +30,7 @@ telemetry::StepMetrics to_metrics(const StepResult& result, const spec::Job& job
   m.skipped = result.skipped;
   m.data_wait_seconds = result.data_wait_seconds;
   m.exposed_communication_seconds = result.exposed_communication_seconds;
+  m.state_file = result.state_file;
   return m;
 }
 

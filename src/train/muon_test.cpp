@@ -257,7 +257,8 @@ TEST(Muon, KeepsOneStateForAMatrixAndTwoForTheRest) {
   for (const spec::ParameterRow& row : alone.table.rows()) {
     const auto states = alone.optimizer.states_of(row, alone.parameters.value(row));
     ASSERT_EQ(states.size(), row.is_linear() ? 1u : 2u) << row.name;
-    for (const auto& [name, state] : states) EXPECT_EQ(state.sizes(), row.shape) << row.name << name;
+    for (const Optimizer::State& state : states)
+      EXPECT_EQ(state.local.sizes(), row.shape) << row.name << state.name;
   }
 }
 

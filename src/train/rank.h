@@ -9,6 +9,7 @@
 #include "nn/transformer.h"
 #include "schedule/action.h"
 #include "spec/mesh/piece.h"
+#include "telemetry/state_file_figures.h"
 #include "train/feed.h"
 #include "train/optim/update.h"
 #include "train/partial_sums.h"
@@ -20,7 +21,8 @@ namespace muster::train {
 struct StepResult : UpdateResult {
   double learning_rate = 0;
   double data_wait_seconds = 0;
-  double exposed_communication_seconds = 0;  // that the step stood still for messages
+  double exposed_communication_seconds = 0;               // that the step stood still for messages
+  std::optional<telemetry::StateFileFigures> state_file;  // of the optimizer's state, since the last step
 };
 
 // Told as a step goes through its phases: "forward", "backward", "reduce", "update".
@@ -97,7 +99,8 @@ class Rank {
   std::unique_ptr<Values> values_;
   std::unique_ptr<PartialSums> partial_sums_;
   std::vector<schedule::Action> actions_;
-  std::vector<int64_t> uses_;  // of units' values in a step, in order
+  std::vector<int64_t> uses_;                    // of units' values in a step, in order
+  telemetry::StateFileFigures state_file_told_;  // until the last step
 };
 
 }  // namespace muster::train

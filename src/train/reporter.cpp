@@ -63,6 +63,7 @@ telemetry::RunSummary Reporter::describe() const {
   s.steps_planned = job_.training.steps;
   s.peak_flops = peak_flops_;
   s.peak_source = peak_source(options_.hardware);
+  if (const StateFile* file = rank_.optimizer().file()) s.state_file_how = file->how();
   s.mfu_convention = telemetry::convention(s.dtype, s.world_size, peak_flops_, s.peak_source);
   return s;
 }
@@ -73,6 +74,9 @@ void Reporter::say_start() {
             summary_.world_size, summary_.device, summary_.threads, summary_.global_batch_size,
             summary_.sequence_length);
   log_.info("{}", summary_.mfu_convention);
+  if (!summary_.state_file_how.empty())
+    log_.info("the optimizer's state is in a file of {} a rank: {}",
+              format_bytes(rank_.optimizer().file_bytes()), summary_.state_file_how);
   if (rehearsed_memory_)
     log_.info("rehearsed: {} persistent, peak {} at {}", format_bytes(rehearsed_memory_->persistent()),
               format_bytes(rehearsed_memory_->peak_bytes), rehearsed_memory_->peak_at);
@@ -111,6 +115,10 @@ void Reporter::step_done(telemetry::StepMetrics metrics, double hardware_flops) 
   summary_.last_loss = metrics.loss;
   summary_.lost_seconds.data_wait += metrics.data_wait_seconds;
   summary_.lost_seconds.exposed_communication += metrics.exposed_communication_seconds;
+  if (metrics.state_file) {
+    summary_.state_file = summary_.state_file.value_or(telemetry::StateFileFigures{}) + *metrics.state_file;
+    summary_.lost_seconds.state_file += metrics.state_file->exposed_seconds;
+  }
   if (summary_.steps > 1) {
     timed_seconds_ += metrics.step_seconds;
     timed_tokens_ += metrics.tokens;

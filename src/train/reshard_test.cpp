@@ -47,6 +47,8 @@ const std::vector<Layout> kLayouts = {
     {8, {"layout.tensor=2", "layout.sequence_parallel=true", "layout.zero=3", "layout.replicate=2"}},
     {2, {"layout.context=2"}},
     {4, {"layout.context=2", "layout.context_method=all_to_all", "layout.zero=3"}},
+    // The optimizer's state is in a file, beside the job.
+    {2, {"layout.zero=2", kBuckets, "layout.offload=file", "layout.offload_path=."}},
 };
 
 // 24 sequences a step divide over 1, 2, 3, 4 and 8 ranks; no width but the heads' divides evenly.
@@ -140,9 +142,15 @@ class Member {
     for (const spec::ParameterRow& row : rank_.table().rows()) {
       const at::Tensor value = rank_.parameters().value_piece(row);
       body("parameters/" + row.name, row, value);
-      for (const auto& [kind, tensor] : rank_.optimizer().states_of(row, value))
-        body("optimizer." + kind + "/" + row.name, row, tensor);
+      for (const Optimizer::State& state : rank_.optimizer().states_of(row, value))
+        body("optimizer." + state.name + "/" + row.name, row, elements_of(state));
     }
+  }
+  static at::Tensor elements_of(const Optimizer::State& state) {
+    if (!state.read) return state.local;
+    const at::Tensor elements = at::empty(state.local.sizes(), state.local.options());
+    state.read(elements);
+    return elements;
   }
   // What this rank owns of a tensor, its padding zero.
   at::Tensor owned_of(const spec::ParameterRow& row, const at::Tensor& whole) const {
@@ -171,7 +179,8 @@ struct Case {
 // All of them, but for Muon with MUSTER_SOAK=1 alone: sharding by bytes is the same, and these have more than
 // one rank of each kind to give matrices to.
 std::vector<size_t> layouts_of(const Case& c) {
-  if (std::string_view(c.optimizer) == "muon" && !std::getenv("MUSTER_SOAK")) return {0, 1, 3, 8, 9, 11, 13};
+  if (std::string_view(c.optimizer) == "muon" && !std::getenv("MUSTER_SOAK"))
+    return {0, 1, 3, 8, 9, 11, 13, 14};
   std::vector<size_t> all(kLayouts.size());
   std::iota(all.begin(), all.end(), 0);
   return all;

@@ -60,6 +60,7 @@ const std::set<std::string> kFree = {"training.log_every",
                                      "training.stop_after_skipped",
                                      "data.validation_path",
                                      "layout.offload",
+                                     "layout.offload_path",
                                      "hardware.name",
                                      "hardware.memory_bytes",
                                      "model.weights",
@@ -85,15 +86,18 @@ checkpoint::State state_of(Rank& rank) {
   Writers writers(rank);
   for (const spec::ParameterRow& row : rank.table().rows()) {
     const spec::Piece piece = rank.owned_piece(row);
-    const auto add = [&](const std::string& kind, const at::Tensor& padded) {
+    const auto add = [&](const std::string& kind, const at::Tensor& padded) -> checkpoint::StateTensor& {
       const at::Tensor local = padded.narrow(0, 0, piece.elements());
       const int64_t writer = writers.next(row, static_cast<int64_t>(local.nbytes()));
-      state.tensors.push_back({kind + "/" + row.name, piece, local, writer});
+      return state.tensors.emplace_back(kind + "/" + row.name, piece, local, writer);
     };
     const at::Tensor value = rank.parameters().value_piece(row);
     add("parameters", value);
-    for (const auto& [kind, tensor] : rank.optimizer().states_of(row, value))
-      add("optimizer." + kind, tensor);
+    for (const Optimizer::State& part : rank.optimizer().states_of(row, value)) {
+      checkpoint::StateTensor& tensor = add("optimizer." + part.name, part.local);
+      tensor.read = part.read;
+      tensor.write = part.write;
+    }
   }
   Optimizer& optimizer = rank.optimizer();
   state.counters.push_back({"optimizer.updates", [&optimizer] { return optimizer.updates(); },

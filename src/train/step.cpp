@@ -87,6 +87,10 @@ StepResult Rank::run_step(const Feed& feed, int64_t step, const PhaseObserver& o
   }
   result.exposed_communication_seconds = groups_.log().exposed_seconds - exposed_before;
   result.data_wait_seconds = flight.data_wait_seconds;
+  if (const StateFile* file = optimizer_->file()) {
+    const telemetry::StateFileFigures told = std::exchange(state_file_told_, file->figures());
+    result.state_file = state_file_told_ - told;
+  }
   return result;
 }
 

@@ -277,8 +277,8 @@ TEST(Optimizer, AdamWRoundsItsMomentsToBfloat16) {
     const auto states =
         step.optimizer.states_of(step.table.rows()[0], step.parameters.value(step.table.rows()[0]));
     ASSERT_EQ(states.size(), 2u);
-    EXPECT_EQ(states[1].second.scalar_type(), at::kBFloat16);
-    EXPECT_EQ(states[1].second.view(-1)[5].item<double>(), v);
+    EXPECT_EQ(states[1].local.scalar_type(), at::kBFloat16);
+    EXPECT_EQ(states[1].local.view(-1)[5].item<double>(), v);
   });
 }
 

@@ -47,6 +47,21 @@ std::vector<SetReader::Order> orders_of(const Manifest& manifest, const State& s
   return orders;
 }
 
+// What is in memory in one go through the files; the rest a tensor at a time.
+void read_all(SetReader& reader, std::vector<SetReader::Order> orders, const State& state) {
+  std::vector<SetReader::Order> resident;
+  for (size_t at = 0; at < orders.size(); ++at)
+    if (!state.tensors[at].write) resident.push_back(orders[at]);
+  reader.read(resident);
+  for (size_t at = 0; at < orders.size(); ++at) {
+    const StateTensor& tensor = state.tensors[at];
+    if (!tensor.write || tensor.local.numel() == 0) continue;
+    const at::Tensor elements = at::empty(tensor.local.sizes(), tensor.local.options());
+    reader.read({{orders[at].tensor, {elements, tensor.piece}}});
+    tensor.write(elements);
+  }
+}
+
 // What one rank tells of its try.
 struct Try {
   enum class Result { loaded, damaged, mismatched };
@@ -166,7 +181,8 @@ const char* contract_of(const Manifest& manifest, const Expected& expected) {
 
 void load_one(const fs::path& folder, const Manifest& manifest, State& state) {
   check_names(manifest, state);
-  SetReader(folder, manifest, 1).read(orders_of(manifest, state));
+  SetReader reader(folder, manifest, 1);
+  read_all(reader, orders_of(manifest, state), state);
   for (const StateCounter& counter : state.counters) counter.set(manifest.counters.at(counter.name));
 }
 

@@ -27,6 +27,13 @@ TensorEntry entry_of(const StateTensor& tensor) {
 
 }  // namespace
 
+at::Tensor elements_of(const StateTensor& tensor) {
+  if (!tensor.read) return tensor.local;
+  const at::Tensor elements = at::empty(tensor.local.sizes(), tensor.local.options());
+  tensor.read(elements);
+  return elements;
+}
+
 int64_t bytes_to_write(const State& state, int64_t rank) {
   int64_t sum = 0;
   for (const StateTensor& tensor : state.tensors)
@@ -54,7 +61,7 @@ WrittenShard write_shard(Storage& storage, const fs::path& folder, const std::st
   WrittenShard shard;
   for (const TensorEntry& entry : entries) {
     const StateTensor& tensor = *by_name.at(entry.name);
-    if (tensor.local.numel() > 0) output.write(tensor.local);
+    if (tensor.local.numel() > 0) output.write(elements_of(tensor));
     const ManifestPiece piece{0, static_cast<int64_t>(head.size()) + entry.begin, tensor.piece};
     shard.tensors.push_back({entry.name, entry.dtype, tensor.piece.shape(), {piece}});
   }

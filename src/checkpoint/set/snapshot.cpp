@@ -37,7 +37,10 @@ void Snapshot::take(const State& state, int64_t rank) {
   if (state_.tensors.empty()) allocate(state, rank);
   MUSTER_CHECK(state_.tensors.size() == state.tensors.size());
   for (size_t at = 0; at < state.tensors.size(); ++at)
-    if (state.tensors[at].writer == rank) state_.tensors[at].local.copy_(state.tensors[at].local);
+    if (const StateTensor& from = state.tensors[at]; from.writer == rank) {
+      const at::Tensor& to = state_.tensors[at].local;
+      from.read ? from.read(to) : static_cast<void>(to.copy_(from.local));
+    }
   state_.counters.clear();
   for (const StateCounter& counter : state.counters)
     state_.counters.push_back({counter.name, [value = counter.get()] { return value; }, {}});
@@ -62,6 +65,7 @@ void Snapshot::allocate(const State& state, int64_t rank) {
     StateTensor copy = tensor;
     const auto options = tensor.local.options().device(at::kCPU).requires_grad(false);
     copy.local = at::Tensor();
+    copy.read = copy.write = {};
     if (tensor.writer == rank) {
       copy.local = tensor.local.numel() > 0 ? at::from_blob(next, tensor.local.sizes(), options)
                                             : at::empty(tensor.local.sizes(), options);

@@ -19,7 +19,12 @@ struct StateTensor {
   spec::Piece piece;   // which of the tensor's elements `local` holds
   at::Tensor local;    // contiguous, in the piece's order; read by a save, filled by a load
   int64_t writer = 0;  // the one rank that writes this piece, of those that hold it
+  // Where the elements are not in memory: `local` is a shape without any, and these bring them into a tensor
+  // of that shape, and out of one.
+  std::function<void(const at::Tensor&)> read = {}, write = {};
 };
+// The elements in memory: `local`, or a tensor that they were read into.
+at::Tensor elements_of(const StateTensor& tensor);
 
 struct StateCounter {
   std::string name;

@@ -98,6 +98,7 @@ int train_here(const Options& options, spec::Job& job) {
   const train::RunFolder folder = run_folder(options, job);
   prepare(job, procs, log);
   plan::check_memory(job, 0, procs);
+  plan::check_offload_path(job, 0, procs);
   if (options.resume) train::check_resume(job, procs, folder.checkpoints());
   if (options.resume && has_finished(folder, job, log)) return 0;
   train::create(folder, job);
@@ -123,6 +124,7 @@ int train_one_of_many(const Options& options, spec::Job& job, const comm::World&
   } else {
     world.local_rank == 0 ? prepare(job, world.size, Log()) : spec::resolve_layout(job, world.size);
     plan::check_memory(job, world.rank, world.rank + 1);
+    plan::check_offload_path(job, world.rank, world.rank + 1);
     // On every rank alike: all see the one folder, and nobody has begun to change it.
     if (options.resume && has_finished(folder, job, world.rank == 0 ? Log() : Log("", LogLevel::error)))
       return 0;

@@ -212,9 +212,13 @@ constexpr Field kFields[] = {
      "With zero = 2 or 3, when gradients are reduced and sharded: after each micro-batch, or once a step, "
      "whole "
      "until then."},
-    {"layout", "offload", at<&Job::layout, &L::offload>, one_of("none | host"), "",
-     "Where the optimizer's state lives and the update runs: `none`, on the device; `host`, in host memory. "
-     "Changes no bit (docs/offload.md)."},
+    {"layout", "offload", at<&Job::layout, &L::offload>, one_of("none | host | file"), "",
+     "Where the optimizer's state lives and the update runs: `none`, on the device; `host`, in host memory; "
+     "`file`, in a file that passes through host memory a part at a time. Changes no bit (docs/offload.md)."},
+    {"layout", "offload_path", at<&Job::layout, &L::offload_path>, path(), "",
+     "With offload = \"file\": the folder, on a fast local disk, in which each rank makes its file for as "
+     "long "
+     "as it runs."},
     {"layout", "tensor", at<&Job::layout, &L::tensor>, axis(1), "ranks",
      "Tensor parallel size: heads, FFN and vocabulary are split over it."},
     {"layout", "sequence_parallel", at<&Job::layout, &L::sequence_parallel>, any(), "",

@@ -21,6 +21,9 @@ bool sgd(const Job& job) {
 bool stateless(const Job& job) {
   return sgd(job) && job.optimizer.momentum == 0;
 }
+bool no_state_file(const Job& job) {
+  return job.layout.offload != "file";
+}
 bool adamw(const Job& job) {
   return job.optimizer.name == "adamw";
 }
@@ -108,6 +111,7 @@ constexpr Idle kIdle[] = {
     {"layout.reduce_every", whole_gradients,
      "layout.zero is below 2, where gradients stay whole and are reduced once a step"},
     {"layout.offload", stateless, "optimizer.name is sgd without momentum, which has no state", "\"none\""},
+    {"layout.offload_path", no_state_file, "layout.offload is not file, which has one", "\"\""},
     {"checkpoint.keep", no_checkpoints, kNoCheckpoints},
     {"checkpoint.async", no_checkpoints, kNoCheckpoints},
     {"checkpoint.contract", no_checkpoints, kNoCheckpoints},

@@ -75,7 +75,8 @@ struct LayoutConfig {
   int64_t prefetch = 1;                      // zero 3: units gathered ahead of the one in use
   bool keep_after_forward = false;           // zero 3: a gathered unit stays until its backward
   std::string reduce_every = "micro_batch";  // zero 2 and 3: micro_batch | step
-  std::string offload = "none";              // of the optimizer's state and update: none | host
+  std::string offload = "none";              // of the optimizer's state and update: none | host | file
+  std::string offload_path;                  // file: the folder that it is made in
   int64_t tensor = 1;
   bool sequence_parallel = false;
   int64_t pipeline = 1;

@@ -66,7 +66,8 @@ std::string describe(const LayoutConfig& layout) {
     if (size > 1) text += fmt::format(", {} {}", name, size);
   if (layout.sequence_parallel) text += ", sequence parallel";
   text += fmt::format(", ZeRO {}", layout.zero);
-  if (layout.offload != "none") text += fmt::format(", optimizer state on the {}", layout.offload);
+  if (layout.offload == "host") text += ", optimizer state on the host";
+  if (layout.offload == "file") text += ", optimizer state in a file";
   return text;
 }
 

@@ -165,6 +165,9 @@ TEST(Rules, OffloadNeedsAStateAndNoCuda) {
   const Problem idle = problem({"layout.offload=host", "optimizer.name=sgd"});
   EXPECT_EQ(idle.field, "layout.offload");
   EXPECT_THAT(idle.rule, HasSubstr("no effect: optimizer.name is sgd without momentum"));
+  EXPECT_THAT(problems_of("", {"layout.offload=file", "layout.offload_path=/tmp"}), IsEmpty());
+  EXPECT_EQ(problem({"layout.offload=file"}).field, "layout.offload_path");
+  EXPECT_THAT(problem({"layout.offload=host", "layout.offload_path=/tmp"}).rule, HasSubstr("no effect"));
   const Problem cuda = problem({"layout.offload=host", "training.device=cuda"});
   EXPECT_EQ(cuda.field, "layout.offload");
   EXPECT_THAT(cuda.rule, HasSubstr("not built yet"));

@@ -82,6 +82,9 @@ void check_checkpoint(Rules& rules) {
 
 void check_layout(Rules& rules) {
   const LayoutConfig& layout = rules.job().layout;
+  rules.require(layout.offload != "file" || !layout.offload_path.empty(),
+                {"layout.offload_path", "layout.offload"}, "must be given with layout.offload = file",
+                "name a folder on a fast local disk");
   std::vector<std::string> sorted = layout.order;
   std::ranges::sort(sorted);
   rules.require(sorted == std::vector<std::string>{"context", "data", "pipeline", "tensor"}, {"layout.order"},

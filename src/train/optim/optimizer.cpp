@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "device/storage.h"
 #include "nn/kernels/kernels.h"
 #include "nn/ops/dispatch.h"
 #include "train/optim/orthogonalize.h"
@@ -20,16 +21,17 @@ enum : size_t { kDecays, kOthers, kLinear };
 // that its learning rate and weight decay carry over.
 constexpr double kAdamWsSize = 0.2;
 
-at::Tensor zeros_like(nn::Executor& run, const at::Tensor& value, StatePlace place) {
-  const at::Tensor state = run.empty(value.sizes(), place.home, place.format);
-  run.run("zero", {0, static_cast<int64_t>(state.nbytes())}, [&] { state.zero_(); });
-  return state;
-}
-
 nn::Cost cost(const std::vector<at::Tensor>& values, int64_t streams) {
   nn::Cost sum;
   for (const at::Tensor& value : values) sum.bytes += streams * static_cast<int64_t>(value.nbytes());
   return sum;
+}
+
+// Brings elements of one state, from `first` on, into a tensor or out of one.
+std::function<void(const at::Tensor&)> in_file(void (StateFile::*way)(size_t, int64_t, int64_t,
+                                                                      const at::Tensor&),
+                                               StateFile& file, size_t tensor, int64_t state, int64_t first) {
+  return [=, &file](const at::Tensor& local) { (file.*way)(tensor, state, first, local.view(-1)); };
 }
 
 }  // namespace
@@ -38,6 +40,7 @@ Optimizer::Optimizer(const spec::OptimizerConfig& config, const nn::ParameterSto
                      nn::Executor& run, StatePlace state, std::optional<WholeMatrices> matrices)
     : config_(config), matrices_(std::move(matrices)) {
   const Rule rule = config.name == "sgd" ? Rule::sgd : Rule::adamw;
+  if (state.file) file_ = std::make_unique<StateFile>(*state.file, state.format);
   groups_.resize(2);
   groups_[kDecays] = {rule, config.weight_decay};
   groups_[kOthers] = {rule, config.weight_decay_on == "all" ? config.weight_decay : 0};
@@ -46,9 +49,23 @@ Optimizer::Optimizer(const spec::OptimizerConfig& config, const nn::ParameterSto
     Group& group = groups_[group_of(segment.is_matrix, segment.is_linear)];
     group.values.push_back(segment.value);
     group.gradients.push_back(segment.gradient);
-    if (state_count(group.rule) > 0) group.first.push_back(zeros_like(run, segment.value, state));
-    if (state_count(group.rule) > 1) group.second.push_back(zeros_like(run, segment.value, state));
+    if (state_count(group.rule) > 0) group.first.push_back(make_state(run, segment.value, state));
+    if (state_count(group.rule) > 1) group.second.push_back(make_state(run, segment.value, state));
   }
+  if (!file_) return;
+  for (Group& group : groups_)
+    for (const at::Tensor& value : group.values)
+      group.in_file.push_back(file_->add(value.numel(), state_count(group.rule)));
+  file_->open(run);
+}
+
+at::Tensor Optimizer::make_state(nn::Executor& run, const at::Tensor& value, const StatePlace& place) const {
+  const at::Tensor state = run.empty(value.sizes(), place.home, place.format);
+  if (file_)
+    device::drop(state);
+  else
+    run.run("zero", {0, static_cast<int64_t>(state.nbytes())}, [&] { state.zero_(); });
+  return state;
 }
 
 size_t Optimizer::group_of(bool is_matrix, bool is_linear) const {
@@ -61,21 +78,26 @@ int64_t Optimizer::state_count(Rule rule) const {
   return rule == Rule::muon || config_.momentum > 0 ? 1 : 0;
 }
 
-Optimizer::States Optimizer::states_of(const spec::ParameterRow& row, const at::Tensor& value) const {
+std::vector<Optimizer::State> Optimizer::states_of(const spec::ParameterRow& row,
+                                                   const at::Tensor& value) const {
   const Group& group = groups_[group_of(row.is_matrix, row.is_linear())];
-  const auto view = [&](const std::vector<at::Tensor>& states) {
+  const auto view = [&](const char* name, const std::vector<at::Tensor>& states, int64_t number) -> State {
     for (size_t at = 0; at < group.values.size(); ++at) {
       const at::Tensor& run = group.values[at];
       const int64_t first = value.storage_offset() - run.storage_offset();
       if (!run.is_alias_of(value) || first < 0 || first + value.numel() > run.numel()) continue;
-      return states[at].narrow(0, first, value.numel()).view(value.sizes());
+      State state{name, states[at].narrow(0, first, value.numel()).view(value.sizes())};
+      if (!file_) return state;
+      state.read = in_file(&StateFile::read, *file_, group.in_file[at], number, first);
+      state.write = in_file(&StateFile::write, *file_, group.in_file[at], number, first);
+      return state;
     }
     MUSTER_CHECK(value.numel() == 0, "the optimizer does not update {}", row.name);
-    return value;
+    return {name, value};
   };
-  States states;
-  if (state_count(group.rule) > 0) states.emplace_back("first", view(group.first));
-  if (state_count(group.rule) > 1) states.emplace_back("second", view(group.second));
+  std::vector<State> states;
+  if (state_count(group.rule) > 0) states.push_back(view("first", group.first, 0));
+  if (state_count(group.rule) > 1) states.push_back(view("second", group.second, 1));
   return states;
 }
 
@@ -85,15 +107,41 @@ void Optimizer::step(nn::Executor& run, double learning_rate, double divisor) {
     // A rank may own no piece of a matrix and still have a whole one to make orthogonal.
     if (group.rule == Rule::muon)
       muon(run, group, learning_rate, divisor);
-    else if (group.values.empty())
-      continue;
-    else if (group.rule == Rule::sgd)
-      sgd(run, group, learning_rate, divisor);
-    else if (group.first[0].scalar_type() == group.values[0].scalar_type())
-      adamw(run, group, learning_rate, divisor);
     else
-      adamw_of_rounded_moments(run, group, learning_rate, divisor);
+      for_each_part(run, group, [&](Group& part) { update(run, part, learning_rate, divisor); });
   }
+}
+
+void Optimizer::update(nn::Executor& run, Group& part, double learning_rate, double divisor) {
+  if (part.rule == Rule::sgd)
+    sgd(run, part, learning_rate, divisor);
+  else if (part.first[0].scalar_type() == part.values[0].scalar_type())
+    adamw(run, part, learning_rate, divisor);
+  else
+    adamw_of_rounded_moments(run, part, learning_rate, divisor);
+}
+
+// A group whose states are in memory is one part.
+template <class Update>
+void Optimizer::for_each_part(nn::Executor& run, Group& group, Update&& update) {
+  if (group.values.empty()) return;
+  if (!file_ || state_count(group.rule) == 0) return update(group);
+  for (size_t at = 0; at < group.values.size(); ++at)
+    for (size_t number : file_->parts_of(group.in_file[at])) {
+      const StateFile::Part& place = file_->part(number);
+      const auto piece = [&](const at::Tensor& whole) {
+        return whole.narrow(0, place.first, place.elements);
+      };
+      const std::vector<at::Tensor> states = file_->take(run, number);
+      Group part{group.rule,
+                 group.weight_decay,
+                 {piece(group.values[at])},
+                 {piece(group.gradients[at])},
+                 {states[0]}};
+      if (states.size() > 1) part.second.push_back(states[1]);
+      update(part);
+      file_->put(run);
+    }
 }
 
 void Optimizer::adamw(nn::Executor& run, Group& group, double learning_rate, double divisor) {
@@ -153,12 +201,14 @@ void Optimizer::sgd(nn::Executor& run, Group& group, double learning_rate, doubl
 // Liu et al. 2025, "Muon is scalable for LLM training", equations 1, 2 and 4, and Nesterov's step of Jordan
 // et al. 2024. Decay as AdamW's.
 void Optimizer::muon(nn::Executor& run, Group& group, double learning_rate, double divisor) {
-  run.run("momentum", cost(group.values, 7), [&] {
-    for (size_t at = 0; at < group.values.size(); ++at) {
-      at::Tensor &gradient = group.gradients[at].div_(divisor), &momentum = group.first[at];
-      momentum.mul_(config_.momentum).add_(gradient);
-      config_.nesterov ? gradient.add_(momentum, config_.momentum) : gradient.copy_(momentum);
-    }
+  for_each_part(run, group, [&](Group& part) {
+    run.run("momentum", cost(part.values, 7), [&] {
+      for (size_t at = 0; at < part.values.size(); ++at) {
+        at::Tensor &gradient = part.gradients[at].div_(divisor), &momentum = part.first[at];
+        momentum.mul_(config_.momentum).add_(gradient);
+        config_.nesterov ? gradient.add_(momentum, config_.momentum) : gradient.copy_(momentum);
+      }
+    });
   });
   matrices_->apply(run, [&](const at::Tensor& matrix) {
     orthogonalize(run, matrix, config_.newton_schulz_steps);

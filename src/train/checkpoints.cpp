@@ -54,6 +54,7 @@ int64_t Checkpoints::resume() {
       log_.info("--resume: there is no checkpoint in {}; the run starts from the start", root_.string());
     return 0;
   }
+  rank_.parameters().round_masters(rank_.executor());
   check_cursor(*loaded, job_);
   parent_ = loaded->name;
   newest_step_ = loaded->name.step;

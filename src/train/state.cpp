@@ -88,7 +88,8 @@ checkpoint::State state_of(Rank& rank) {
       const int64_t writer = writers.next(row, static_cast<int64_t>(local.nbytes()));
       state.tensors.push_back({kind + "/" + row.name, piece, local, writer});
     };
-    const at::Tensor value = rank.parameters().value_piece(row);
+    // Values are a rounding of the masters, which are all that must be remembered.
+    const at::Tensor value = rank.parameters().master_piece(row);
     add("parameters", value);
     for (const auto& [kind, tensor] : rank.optimizer().states_of(row, value))
       add("optimizer." + kind, tensor);

@@ -17,9 +17,9 @@ std::vector<Check> matrix_update(const spec::Job& job, const Witness& one,
                                  const std::vector<Witness>& ranks) {
   const Witness& run = ranks.front();
   const int64_t summands = job.training.global_batch_size / job.training.micro_batch_size;
-  const double tolerance = reduction_tolerance(job.numerics.compute, summands) *
-                           train::orthogonalize_condition(job.optimizer.newton_schulz_steps);
-  const double rounding = reduction_tolerance(job.numerics.compute, 0);
+  const double tolerance =
+      reduction_tolerance(job, summands) * train::orthogonalize_condition(job.optimizer.newton_schulz_steps);
+  const double rounding = reduction_tolerance(job, 0);
   const spec::ParameterTable table(job.model);
   std::vector<Check> checks;
   for (size_t row = 0; row < one.changes.size(); ++row) {

@@ -133,8 +133,10 @@ struct AdamW {
   double learning_rate = 0, beta1 = 0, beta2 = 0, eps = 0, weight_decay = 0, divisor = 1;
   double correction1 = 1, correction2 = 1;
 };
-// Moments are bfloat16 as bits, rounded to nearest even.
-template <class T>
-void adamw(T* value, const T* gradient, uint16_t* first, uint16_t* second, int64_t count, const AdamW& rule);
+// Each of the values T, the gradient G and the moments S in a format of its own, float or c10::BFloat16; or
+// T = G = double with S = c10::BFloat16. Arithmetic in fp32 (of double: in double), each result rounded once
+// to nearest even. All finite.
+template <class T, class G, class S>
+void adamw(T* value, const G* gradient, S* first, S* second, int64_t count, const AdamW& rule);
 
 }  // namespace muster::nn::kernels

@@ -51,6 +51,9 @@ bool whole_values(const Job& job) {
 bool whole_gradients(const Job& job) {
   return job.layout.zero < 2;
 }
+bool wide_parameters(const Job& job) {
+  return bytes_of_format(job.numerics.parameters) >= 4;
+}
 bool gpt2(const Job& job) {
   return job.model.family == Family::gpt2;
 }
@@ -104,6 +107,7 @@ constexpr Idle kIdle[] = {
      "false"},
     {"layout.reduce_every", whole_gradients,
      "layout.zero is below 2, where gradients stay whole and are reduced once a step"},
+    {"numerics.master", wide_parameters, "numerics.parameters is as wide", "\"none\""},
     {"checkpoint.keep", no_checkpoints, kNoCheckpoints},
     {"checkpoint.async", no_checkpoints, kNoCheckpoints},
     {"checkpoint.contract", no_checkpoints, kNoCheckpoints},

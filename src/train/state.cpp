@@ -6,13 +6,13 @@
 #include <set>
 
 #include "base/error.h"
+#include "base/version.h"
 #include "data/fingerprint.h"
 #include "data/order/cursor.h"
 #include "spec/config/fields.h"
 #include "spec/config/value.h"
 #include "spec/mesh/local_shape.h"
 #include "train/optim/learning_rate.h"
-#include "train/reporter.h"
 
 namespace muster::train {
 namespace {

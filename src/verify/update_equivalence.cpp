@@ -26,9 +26,9 @@ double norm_of(const at::Tensor& tensor) {
 Check near(const std::string& name, const at::Tensor& expected, const at::Tensor& measured, double scale,
            double tolerance) {
   const double distance = norm_of(measured.to(at::kDouble) - expected.to(at::kDouble));
-  Check check{name, distance <= tolerance * scale, norm_of(expected), norm_of(measured), tolerance};
-  if (!check.passed)
-    check.name += fmt::format(" (relative distance {:.3g})", distance / std::max(scale, 1e-300));
+  Check check{name,      distance <= tolerance * scale,     norm_of(expected), norm_of(measured),
+              tolerance, distance / std::max(scale, 1e-300)};
+  if (!check.passed) check.name += fmt::format(" (relative distance {:.3g})", *check.distance);
   return check;
 }
 

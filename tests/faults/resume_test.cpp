@@ -260,7 +260,7 @@ TEST(Resume, AnotherJobOrLayoutIsRefusedBeforeAnythingStarts) {
   ASSERT_EQ(train(folder, "run", job).status, 0);
   const std::string before = read_text(folder / "run/metrics.jsonl");
   for (const auto& [more, said] : {std::pair("--set training.seed=2", "training.seed"),
-                                   {"--set training.steps=12", "training.steps"},
+                                   {"--set training.steps=7", "training.steps"},
                                    {"--procs 2", "layout.data"}}) {
     const Outcome outcome = train(folder, "run", job + " --resume " + more);
     EXPECT_EQ(outcome.status, 2) << more;
@@ -270,7 +270,25 @@ TEST(Resume, AnotherJobOrLayoutIsRefusedBeforeAnythingStarts) {
   EXPECT_EQ(muster("train " + job + " --resume").status, 2);
 }
 
-// Its steps are not taken again where no checkpoint holds them, and longer it cannot become.
+// A finished run becomes longer where its rates so far would have been the same: the bits are those of a run
+// that was as long from the start. Where they follow the end it is refused, with both rates.
+TEST(Resume, ARunBecomesLonger) {
+  const Folder folder;
+  const std::string job = nine_steps(folder, 3) + " --procs 2", longer = job + " --set training.steps=12";
+  ASSERT_EQ(train(folder, "long", longer).status, 0);
+  ASSERT_EQ(train(folder, "run", job).status, 0);
+  const Outcome resumed = train(folder, "run", longer + " --resume");
+  ASSERT_EQ(resumed.status, 0) << resumed.err;
+  EXPECT_THAT(resumed.err, HasSubstr("step-00000009.g1 (deterministic-replay)"));
+  expect_equal_runs(folder, "long", "run");
+  const std::string cosine = " --set optimizer.schedule=cosine --set optimizer.warmup_steps=2";
+  ASSERT_EQ(train(folder, "cosine", job + cosine).status, 0);
+  const Outcome refused = train(folder, "cosine", longer + cosine + " --resume");
+  EXPECT_EQ(refused.status, 2);
+  EXPECT_THAT(refused.err, HasSubstr("update 9 was made with rate 0, and with that many steps"));
+}
+
+// Its steps are not taken again where no checkpoint holds them, and longer it cannot become without one.
 TEST(Resume, AFinishedRunIsLeftAlone) {
   const Folder folder;
   const std::string job = nine_steps(folder, 0);

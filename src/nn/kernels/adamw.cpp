@@ -1,35 +1,14 @@
-#include <c10/util/BFloat16.h>
-
-#include <bit>
 #include <cmath>
-#include <type_traits>
 
 #include "nn/kernels/kernels.h"
 #include "nn/kernels/parallel.h"
 #include "nn/kernels/vector_math.h"
+#include "nn/kernels/wide.h"
 
 namespace muster::nn::kernels {
 namespace {
 
 using c10::BFloat16;
-
-template <class T>
-inline __attribute__((always_inline)) T widened(T x) {
-  return x;
-}
-inline __attribute__((always_inline)) float widened(BFloat16 x) {
-  return std::bit_cast<float>(static_cast<uint32_t>(x.x) << 16);
-}
-
-template <class S, class T>
-inline __attribute__((always_inline)) S rounded(T x) {
-  if constexpr (!std::is_same_v<S, BFloat16>) {
-    return static_cast<S>(x);
-  } else {  // to nearest, ties to even; an update with others than finite numbers is skipped
-    const auto bits = std::bit_cast<uint32_t>(static_cast<float>(x));
-    return BFloat16(static_cast<uint16_t>((bits + 0x7fff + ((bits >> 16) & 1)) >> 16), BFloat16::from_bits());
-  }
-}
 
 // A's constants of AdamW.
 template <class A>
@@ -41,13 +20,13 @@ template <class A, class T, class G, class S>
 MUSTER_CLONES void adamw_range(T* value, const G* gradient, S* first, S* second, int64_t count, Rule<A> r) {
 #pragma GCC ivdep
   for (int64_t i = 0; i < count; ++i) {
-    const A g = static_cast<A>(widened(gradient[i])) * r.scale;
-    const A m = r.beta1 * static_cast<A>(widened(first[i])) + (1 - r.beta1) * g;
-    const A v = r.beta2 * static_cast<A>(widened(second[i])) + (1 - r.beta2) * g * g;
-    first[i] = rounded<S>(m);
-    second[i] = rounded<S>(v);
+    const A g = static_cast<A>(wide(gradient[i])) * r.scale;
+    const A m = r.beta1 * static_cast<A>(wide(first[i])) + (1 - r.beta1) * g;
+    const A v = r.beta2 * static_cast<A>(wide(second[i])) + (1 - r.beta2) * g * g;
+    first[i] = rounded<S>(static_cast<wide_t<S>>(m));
+    second[i] = rounded<S>(static_cast<wide_t<S>>(v));
     value[i] =
-        rounded<T>(static_cast<A>(widened(value[i])) * r.keep - r.rate * m / (std::sqrt(v) * r.root + r.eps));
+        rounded<T>(static_cast<A>(wide(value[i])) * r.keep - r.rate * m / (std::sqrt(v) * r.root + r.eps));
   }
 }
 
@@ -55,7 +34,7 @@ MUSTER_CLONES void adamw_range(T* value, const G* gradient, S* first, S* second,
 
 template <class T, class G, class S>
 void adamw(T* value, const G* gradient, S* first, S* second, int64_t count, const AdamW& rule) {
-  using A = std::conditional_t<std::is_same_v<T, double>, double, float>;
+  using A = wide_t<T>;
   const auto as = [](double x) { return static_cast<A>(x); };
   const Rule<A> r{as(1 - rule.learning_rate * rule.weight_decay),
                   as(rule.beta1),

@@ -8,10 +8,12 @@
 #include <random>
 
 #include "tests/faults/runs.h"
+#include "tests/traced_process.h"
 
 namespace muster::test {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
@@ -206,6 +208,33 @@ TEST(Resume, B028_WhatWasAcknowledgedIsThereAfterAnyKill) {
     }
     expect_equal_runs(folder, "whole", name);
   }
+}
+
+// RELIABILITY scenario 48: a run that still trains, and takes each checkpoint away when the next is there, is
+// started again. The second start reads slowly; what it chose stays, and the first one is told at its next
+// save.
+TEST(Resume, S48_ASecondStartFencesTheFirstBeforeItReads) {
+  const Folder folder, first_files, second_files;
+  const std::string train =
+      fmt::format("{}/muster train {} --set training.steps=1000000 --set checkpoint.keep=1 --run {}",
+                  BINARY_ROOT, nine_steps(folder, 1), (folder / "run").string());
+  const auto says = [](const Folder& files, const std::string& text) {
+    return fs::exists(files / "err") && read_text(files / "err").find(text) != std::string::npos;
+  };
+  Process first(train, first_files.path());
+  wait_until("the first start has saved", [&] { return says(first_files, "step-00000009.g1: durable"); });
+  Process second("strace -f -o /dev/null -e trace=pread64 -e inject=pread64:delay_enter=50000:when=1..60 " +
+                     train + " --resume",
+                 second_files.path());
+  EXPECT_EQ(first.wait(), 76);
+  EXPECT_TRUE(says(first_files, "was taken over by generation 2"));
+  wait_until("the second start has saved", [&] { return says(second_files, ".g2: durable"); });
+  pid_t program = 0;
+  std::istringstream(read_proc(fmt::format("/proc/{0}/task/{0}/children", second.id()))) >> program;
+  ::kill(program, SIGTERM);
+  const Outcome stopped = second.outcome();
+  EXPECT_EQ(stopped.status, 143) << stopped.err;
+  EXPECT_THAT(stopped.err, AllOf(HasSubstr("resumed from step-"), Not(HasSubstr("is not used"))));
 }
 
 // CASES B015, B017, B019: after a save at the end of an epoch (3) and after one inside the next (4).

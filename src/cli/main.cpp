@@ -12,6 +12,7 @@
 #include <filesystem>
 #include <string>
 
+#include "base/version.h"
 #include "cli/front/verbs.h"
 #include "cli/verb.h"
 
@@ -41,7 +42,7 @@ constexpr EngineVerb kEngineVerbs[] = {
 };
 
 void print_help() {
-  std::printf("usage: muster VERB ...       (muster VERB --help explains one)\n\n");
+  std::printf("usage: muster VERB ...       (muster VERB --help explains one; muster --version)\n\n");
   for (const Verb& verb : kFrontVerbs) std::printf("  %-10s %s\n", verb.name, verb.summary);
   for (const EngineVerb& verb : kEngineVerbs) std::printf("  %-10s %s\n", verb.name, verb.summary);
 }
@@ -90,6 +91,10 @@ int dispatch(int argc, char** argv) {
   if (std::strcmp(name, "--help") == 0 || std::strcmp(name, "-h") == 0 || std::strcmp(name, "help") == 0) {
     print_help();
     return argc > 1 ? 0 : 2;
+  }
+  if (std::strcmp(name, "--version") == 0) {
+    std::printf("muster %s\n", kVersion);
+    return 0;
   }
   std::fprintf(stderr, "muster: no verb named '%s'; `muster --help` lists them\n", name);
   return 2;

@@ -49,7 +49,9 @@ class Step {
         table_(job.model),
         again_(again),
         layers_(job.model.num_hidden_layers),
-        element_(job.numerics.compute == "float64" ? 8 : 4),
+        element_(spec::bytes_of_format(job.numerics.compute)),
+        value_(spec::bytes_of_format(job.numerics.parameters)),
+        gradient_(spec::bytes_of_format(job.numerics.gradients)),
         times_(spec::micro_batches(job)),
         rows_(job.training.micro_batch_size * job.data.sequence_length / job.layout.context) {}
 
@@ -90,9 +92,9 @@ class Step {
       (copies == mesh_.size(Axis::tensor) ? whole : shared) += elements_of(row, mesh_);
       if (copies != mesh_.size(Axis::tensor)) sharers = copies;
     }
-    add("tensor", "all_reduce", whole * element_ / owners);
+    add("tensor", "all_reduce", whole * gradient_ / owners);
     const int64_t slice = (shared / owners + sharers - 1) / sharers;
-    add("tensor", "all_to_all", 2 * sharers * slice * element_);
+    add("tensor", "all_to_all", 2 * sharers * slice * gradient_);
   }
 
   // docs/context.md
@@ -116,40 +118,42 @@ class Step {
   // docs/zero.md
   void add_data() {
     const std::string tokens = told(mesh_, Span::tokens), shard = told(mesh_, Span::shard);
-    const int64_t model = unit_bytes(0, layers_ + 1), zero = job_.layout.zero;
+    const int64_t model = unit_elements(0, layers_ + 1), zero = job_.layout.zero;
     if (mesh_.size(Span::tokens) > 1) add(tokens, "all_reduce", 16);
     if (zero == 0) {
-      if (mesh_.size(Span::tokens) > 1) add(tokens, "all_reduce", model);
+      if (mesh_.size(Span::tokens) > 1) add(tokens, "all_reduce", model * gradient_);
       return;
     }
     const bool each = zero >= 2 && job_.layout.reduce_every == "micro_batch";
-    add(shard, "all_gather", zero == 3 ? gathered_bytes() : model);
-    add(shard, "reduce_scatter", (each ? times_ : 1) * model);
+    add(shard, "all_gather", (zero == 3 ? gathered_elements() : model) * value_);
+    add(shard, "reduce_scatter", (each ? times_ : 1) * model * gradient_);
     add(shard, "all_reduce", 16);
     if (mesh_.size(Span::replicate) > 1)
-      add(told(mesh_, Span::replicate), "all_reduce", model / mesh_.size(Span::shard));
+      add(told(mesh_, Span::replicate), "all_reduce", model * gradient_ / mesh_.size(Span::shard));
   }
 
   // Every unit forward and the blocks backward, but for those that are among the next 1 + A units when they
   // could go: the last A blocks, and from one micro-batch to the next the first A.
-  int64_t gathered_bytes() {
+  int64_t gathered_elements() {
     const int64_t ahead = std::min(job_.layout.prefetch, layers_);
-    const int64_t again = job_.layout.keep_after_forward ? 0 : unit_bytes(1, layers_ - ahead);
-    return times_ * (unit_bytes(0, layers_ + 1) + again) - (times_ - 1) * unit_bytes(1, ahead);
+    const int64_t again = job_.layout.keep_after_forward ? 0 : unit_elements(1, layers_ - ahead);
+    return times_ * (unit_elements(0, layers_ + 1) + again) - (times_ - 1) * unit_elements(1, ahead);
   }
 
-  int64_t unit_bytes(int64_t first, int64_t last) const {
+  int64_t unit_elements(int64_t first, int64_t last) const {
     int64_t elements = 0;
     for (const spec::ParameterRow& row : table_.rows())
       if (row.unit >= first && row.unit <= last) elements += elements_of(row, mesh_);
-    return elements * element_;
+    return elements;
   }
 
   const spec::Job& job_;
   spec::Mesh mesh_;
   spec::ParameterTable table_;
   Again again_;
-  int64_t layers_, element_, times_, rows_;
+  int64_t layers_;
+  int64_t element_, value_, gradient_;  // bytes of one: of activations, parameters and gradients
+  int64_t times_, rows_;
   std::vector<StepMessages> messages_;
 };
 

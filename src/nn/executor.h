@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "device/ledger.h"
+#include "nn/wide.h"
 #include "telemetry/step_record.h"
 
 namespace muster::nn {
@@ -30,7 +31,10 @@ class Executor {
       : device_(device), dtype_(dtype), clock_(&clock) {}
 
   at::Device device() const { return device_; }
+  // The compute format: of activations and of parameters as layers read them.
   at::ScalarType dtype() const { return dtype_; }
+  // Of what must not be rounded to bfloat16: means, rstd, logs of sums, the angles of positions.
+  at::ScalarType statistics_dtype() const { return wide_type(dtype_); }
   bool is_meta() const { return device_.is_meta(); }
 
   // Uninitialised memory, booked under `category`.

@@ -19,6 +19,7 @@ struct Case {
   Transformer::Options options;
   int64_t sequences = 1, micro_batches = 1;
   at::ScalarType dtype = at::kFloat;
+  Formats formats = {};
   friend std::ostream& operator<<(std::ostream& out, const Case& c) { return out << c.name; }
 };
 
@@ -32,7 +33,7 @@ MicroBatch micro_batch(const Case& c, at::Device device, int64_t which) {
 
 // Records the forward and backward passes of one step; afterwards nothing that they took is alive.
 StepRecord record_step(const Case& c, at::Device device) {
-  Rig rig(c.model, c.options, device, c.dtype);
+  Rig rig(c.model, c.options, device, c.dtype, 20000, c.formats);
   for (const spec::ParameterRow& row : rig.table.rows())
     initialize(rig.run, rig.parameters.value_piece(row), row, spec::local_part(row, rig.mesh, 0),
                rig.parameters.owned(row), 1);
@@ -97,6 +98,10 @@ std::vector<Case> cases() {
           {"gpt2_full", gpt2, full, 2, 2},
           {"gpt2_selective", gpt2, selective, 2},
           {"llama_double", llama, plain, 3, 2, at::kDouble},
+          {"llama_bfloat16", llama, dropping, 3, 2, at::kBFloat16},
+          {"llama_bfloat16_full", tied, full, 2, 2, at::kBFloat16, {.gradients = at::kFloat}},
+          {"llama_bfloat16_tiled", larger, {.length = 300}, 2, 2, at::kBFloat16},
+          {"gpt2_bfloat16", gpt2, chunked, 3, 2, at::kBFloat16, {.gradients = at::kFloat}},
           {"llama_tied", tied, chunked, 2, 2},
           {"llama_biased", biased, dropping, 3},
           {"llama_multi_query", grouped, chunked, 5, 3},

@@ -15,25 +15,25 @@ struct Flat {
 
 // A flat buffer and this rank's piece of it. Where only the piece stays, the whole is a shape without memory.
 Flat make_flat(const Executor& run, const Sharding& sharding, int64_t padded, Category category,
-               bool only_piece_stays) {
-  Flat flat{run.empty({padded}, category), {}};
+               at::ScalarType format, bool only_piece_stays) {
+  Flat flat{run.empty({padded}, category, format), {}};
   const int64_t size = padded / sharding.size();
   if (!only_piece_stays) {
     flat.piece = flat.whole.narrow(0, sharding.rank() * size, size);
     return flat;
   }
   device::drop(flat.whole);
-  flat.piece = run.empty({size}, category);
+  flat.piece = run.empty({size}, category, format);
   return flat;
 }
 
 }  // namespace
 
 ParameterStore::ParameterStore(const spec::ParameterTable& table, const spec::Mesh& mesh, const Executor& run,
-                               int64_t bucket_bytes, Sharding sharding)
-    : table_(&table), sharding_(sharding) {
+                               int64_t bucket_bytes, Sharding sharding, Formats formats)
+    : table_(&table), sharding_(sharding), formats_(formats) {
   Size size{std::vector<int64_t>(static_cast<size_t>(table.units())),
-            bucket_bytes / static_cast<int64_t>(c10::elementSize(run.dtype()))};
+            bucket_bytes / static_cast<int64_t>(c10::elementSize(formats.gradients.value_or(run.dtype())))};
   for (const spec::ParameterRow& row : table.rows()) {
     int64_t& used = size.elements[static_cast<size_t>(row.unit)];
     offsets_.push_back(used);
@@ -68,10 +68,23 @@ void ParameterStore::add_bucket(const Executor& run, int64_t first_unit, int64_t
   const int64_t peers = sharding_.size(), padded = (elements + peers - 1) / peers * peers;
   for (int64_t unit = first_unit; unit <= last_unit; ++unit)
     unit_buckets_[static_cast<size_t>(unit)] = buckets_.size();
-  const Flat value = make_flat(run, sharding_, padded, Category::parameters, sharding_.values);
-  const Flat gradient = make_flat(run, sharding_, padded, Category::gradients, sharding_.gradients);
-  buckets_.push_back(
-      {first_unit, last_unit, value.whole, gradient.whole, value.piece, gradient.piece, padded - elements});
+  const Flat value = make_flat(run, sharding_, padded, Category::parameters, run.dtype(), sharding_.values);
+  const Flat gradient = make_flat(run, sharding_, padded, Category::gradients,
+                                  formats_.gradients.value_or(run.dtype()), sharding_.gradients);
+  buckets_.push_back({first_unit, last_unit, value.whole, gradient.whole, value.piece, gradient.piece,
+                      make_master(run, value.piece), padded - elements});
+}
+
+at::Tensor ParameterStore::make_master(const Executor& run, const at::Tensor& value_piece) const {
+  if (!formats_.master) return value_piece;
+  return run.empty(value_piece.sizes(), Category::master_parameters, *formats_.master);
+}
+
+void ParameterStore::round_masters(Executor& run) const {
+  if (!formats_.master) return;
+  for (const Bucket& bucket : buckets_)
+    run.run("round", {0, bytes_of(bucket.master_piece) + bytes_of(bucket.value_piece)},
+            [&] { at::Tensor(bucket.value_piece).copy_(bucket.master_piece); });
 }
 
 void ParameterStore::make_views(const spec::Mesh& mesh) {
@@ -104,7 +117,7 @@ void ParameterStore::make_segments(const spec::Mesh& mesh) {
     const FlatRange own = clipped(at, {offsets_[first], elements}, sharding_.rank());
     const int64_t begin = own.first - sharding_.rank() * buckets_[at].value_piece.numel();
     if (own.size > 0)
-      segments_.push_back({buckets_[at].value_piece.narrow(0, begin, own.size),
+      segments_.push_back({buckets_[at].master_piece.narrow(0, begin, own.size),
                            buckets_[at].gradient_piece.narrow(0, begin, own.size), rows[first].is_matrix,
                            rows[first].is_linear(), is_split(first), copies(first)});
     first = last;
@@ -134,6 +147,10 @@ at::Tensor ParameterStore::in_piece(const at::Tensor& piece, size_t row) const {
 
 at::Tensor ParameterStore::value_piece(const spec::ParameterRow& row) const {
   return in_piece(bucket(index(row)).value_piece, index(row));
+}
+
+at::Tensor ParameterStore::master_piece(const spec::ParameterRow& row) const {
+  return in_piece(bucket(index(row)).master_piece, index(row));
 }
 
 at::Tensor ParameterStore::gradient_piece(const spec::ParameterRow& row) const {

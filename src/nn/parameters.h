@@ -5,6 +5,7 @@
 #pragma once
 #include <deque>
 #include <initializer_list>
+#include <optional>
 #include <vector>
 
 #include "comm/communicator.h"
@@ -32,12 +33,13 @@ struct Bucket {
   int64_t first_unit = 0, last_unit = 0;
   at::Tensor value, gradient;              // [padded]; where they come and go, dropped at first
   at::Tensor value_piece, gradient_piece;  // [padded / peers]: this rank's
+  at::Tensor master_piece;                 // of the same elements, wider; the value piece where there is none
   int64_t padding = 0;                     // elements of the whole that stand for nothing, at its end
 };
 
 // A run of neighbouring parameters that the update treats alike, as far as this rank owns it.
 struct Segment {
-  at::Tensor value, gradient;
+  at::Tensor master, gradient;  // master: what the update writes
   bool is_matrix = false;
   bool is_linear = false;
   bool is_split = false;  // over the tensor axis; else every rank of it holds the same
@@ -49,11 +51,19 @@ struct FlatRange {
   int64_t first = 0, size = 0;
 };
 
+// What stands beside the values, which have the executor's format.
+struct Formats {
+  std::optional<at::ScalarType> gradients = {};  // as the values where not given
+  // Master parameters (Micikevicius et al. 2018, "Mixed precision training", section 3.1): of each piece a
+  // copy that the update writes, and of which the value is the rounding to nearest.
+  std::optional<at::ScalarType> master = {};
+};
+
 class ParameterStore {
  public:
   // Allocates everything; buckets hold at least `bucket_bytes`, the first units of backward first.
   ParameterStore(const spec::ParameterTable& table, const spec::Mesh& mesh, const Executor& run,
-                 int64_t bucket_bytes, Sharding sharding = {});
+                 int64_t bucket_bytes, Sharding sharding = {}, Formats formats = {});
 
   const spec::ParameterTable& table() const { return *table_; }
   const Sharding& sharding() const { return sharding_; }
@@ -68,6 +78,7 @@ class ParameterStore {
   FlatRange owned(const spec::ParameterRow& row, int64_t peer) const;
   FlatRange owned(const spec::ParameterRow& row) const { return owned(row, sharding_.rank()); }
   at::Tensor value_piece(const spec::ParameterRow& row) const;
+  at::Tensor master_piece(const spec::ParameterRow& row) const;
   at::Tensor gradient_piece(const spec::ParameterRow& row) const;
 
   const std::vector<Bucket>& buckets() const {
@@ -75,6 +86,10 @@ class ParameterStore {
   }  // in the order in which backward completes them
   size_t bucket_of(int64_t unit) const { return unit_buckets_[static_cast<size_t>(unit)]; }
   const std::vector<Segment>& segments() const { return segments_; }
+  at::ScalarType gradient_format() const { return buckets_.front().gradient.scalar_type(); }
+
+  // After the masters were written: the value pieces become their rounding. Nothing without masters.
+  void round_masters(Executor& run) const;
 
   // Forgets the gradients of the last step, or those of one bucket.
   void begin_step();
@@ -94,12 +109,14 @@ class ParameterStore {
   Weight* weight_of(size_t first, size_t count);
   void make_buckets(const Executor& run, const Size& size);
   void add_bucket(const Executor& run, int64_t first_unit, int64_t last_unit, int64_t elements);
+  at::Tensor make_master(const Executor& run, const at::Tensor& value_piece) const;
   void make_views(const spec::Mesh& mesh);
   void make_segments(const spec::Mesh& mesh);
   Weight view(size_t row, const std::vector<int64_t>& shape) const;
 
   const spec::ParameterTable* table_;
   Sharding sharding_;
+  Formats formats_;
   std::vector<Bucket> buckets_;
   std::vector<size_t> unit_buckets_;  // by unit
   std::vector<Weight> views_;         // by row

@@ -68,8 +68,8 @@ MicroBatch micro_batch(const spec::ModelSpec& model, int64_t which) {
 }
 
 // The loss and every gradient of two micro-batches, the second's forward between those of the first.
-std::vector<at::Tensor> results(const spec::ModelSpec& model, const Case& c) {
-  Rig rig(model, options_of(c));
+std::vector<at::Tensor> results(const spec::ModelSpec& model, const Case& c, at::ScalarType dtype) {
+  Rig rig(model, options_of(c), at::kCPU, dtype);
   fill(rig.parameters);
   rig.parameters.begin_step();
   const at::Tensor loss = at::zeros({1}, at::kDouble);
@@ -85,8 +85,8 @@ std::vector<at::Tensor> results(const spec::ModelSpec& model, const Case& c) {
 }
 
 // Bytes of activations that live after a forward pass, beside those of the final norm and the head.
-int64_t kept_by_layers(const spec::ModelSpec& model, const Case& c) {
-  Rig rig(model, options_of(c), at::kMeta);
+int64_t kept_by_layers(const spec::ModelSpec& model, const Case& c, at::ScalarType dtype = at::kDouble) {
+  Rig rig(model, options_of(c), at::kMeta, dtype);
   const at::Tensor loss = rig.run.empty({1}, Category::other, at::kDouble);
   MicroBatch batch = micro_batch(model, 0);
   batch.ids_N = batch.ids_N.to(at::kMeta), batch.targets_N = batch.targets_N.to(at::kMeta);
@@ -105,11 +105,14 @@ class Recomputation : public ::testing::TestWithParam<spec::Family> {};
 // CASES B040: masks are drawn again alike.
 TEST_P(Recomputation, B040ChangesNoBit) {
   const spec::ModelSpec model = small_model(GetParam());
-  const std::vector<at::Tensor> right = results(model, {"none", {}});
-  for (const Case& c : {Case{"selective", {Kind::selective}}, Case{"full", {Kind::full}},
-                        Case{"every:2", {Kind::every, 2}}}) {
-    const std::vector<at::Tensor> got = results(model, c);
-    for (size_t at = 0; at < right.size(); ++at) EXPECT_TRUE(got[at].equal(right[at])) << c << " " << at;
+  for (const at::ScalarType dtype : {at::kDouble, at::kBFloat16}) {
+    const std::vector<at::Tensor> right = results(model, {"none", {}}, dtype);
+    for (const Case& c : {Case{"selective", {Kind::selective}}, Case{"full", {Kind::full}},
+                          Case{"every:2", {Kind::every, 2}}}) {
+      const std::vector<at::Tensor> got = results(model, c, dtype);
+      for (size_t at = 0; at < right.size(); ++at)
+        EXPECT_TRUE(got[at].equal(right[at])) << c << " " << at << " " << c10::toString(dtype);
+    }
   }
 }
 
@@ -138,6 +141,21 @@ TEST_P(Recomputation, ABudgetIsUsedAndKept) {
   EXPECT_EQ(kept_by_layers(model, {"cores too much", budget(selective)}), selective);
   EXPECT_EQ(kept_by_layers(model, {"least", budget(full)}), full);
   EXPECT_THROW(kept_by_layers(model, {"too little", budget(full - 1)}), UserError);
+}
+
+// Statistics stay in fp32, and a budget knows.
+TEST_P(Recomputation, ABudgetOfBfloat16) {
+  const spec::ModelSpec model = small_model(GetParam());
+  const bool is_gpt2 = model.family == spec::Family::gpt2;
+  const int64_t up = is_gpt2 ? model.intermediate_size : 2 * model.intermediate_size;
+  const int64_t elements = 2 * model.hidden_size + 2 * model.q_size() + 2 * model.kv_size() + up;
+  const int64_t statistics = model.num_attention_heads + (is_gpt2 ? 4 : 2);
+  const int64_t none = kept_by_layers(model, {"none", {}}, at::kBFloat16);
+  EXPECT_EQ(none, 2 * kRows * (2 * elements + 4 * statistics));
+  const int64_t selective = kept_by_layers(model, {"selective", {Kind::selective}}, at::kBFloat16);
+  EXPECT_EQ(kept_by_layers(model, {"all fits", budget(none)}, at::kBFloat16), none);
+  EXPECT_EQ(kept_by_layers(model, {"one core too much", budget(none - 1)}, at::kBFloat16),
+            (none + selective) / 2);
 }
 
 INSTANTIATE_TEST_SUITE_P(Both, Recomputation, ::testing::Values(spec::Family::llama, spec::Family::gpt2),

@@ -27,12 +27,12 @@ inline spec::ModelSpec small_model(spec::Family family) {
 
 struct Rig {
   Rig(const spec::ModelSpec& spec, Transformer::Options options, at::Device device = at::kCPU,
-      at::ScalarType dtype = at::kDouble, int64_t bucket_bytes = 20000)
+      at::ScalarType dtype = at::kDouble, int64_t bucket_bytes = 20000, Formats formats = {})
       : model(spec),
         table(model),
         mesh(one_rank()),
         run(device, dtype, clock),
-        parameters(table, mesh, run, bucket_bytes),
+        parameters(table, mesh, run, bucket_bytes, {}, formats),
         transformer(model, {}, {}, parameters, run, options) {}
 
   spec::ModelSpec model;

@@ -34,7 +34,8 @@ double frequency_of_pair(const spec::ModelSpec& model, int64_t pair) {
 RotaryTable make_rotary_table(Executor& run, const spec::ModelSpec& model, int64_t length) {
   if (model.family != spec::Family::llama) return {};
   const int64_t half = model.head_dim / 2;
-  RotaryTable table{run.empty({length, half}, Category::other), run.empty({length, half}, Category::other)};
+  RotaryTable table{run.empty({length, half}, Category::other, run.statistics_dtype()),
+                    run.empty({length, half}, Category::other, run.statistics_dtype())};
   run.run("rotary_table", {}, [&] {
     const at::Tensor angles = at::empty({length, half}, at::kDouble);
     auto* angle = angles.mutable_data_ptr<double>();

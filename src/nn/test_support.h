@@ -4,11 +4,15 @@
 #include <ATen/ATen.h>
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/Parallel.h>
+#include <c10/util/BFloat16.h>
 #include <gtest/gtest.h>
 
 #include <functional>
 #include <limits>
+#include <string>
 #include <vector>
+
+#include "nn/wide.h"
 
 namespace muster::nn {
 
@@ -34,6 +38,7 @@ inline at::Tensor integers(int64_t low, int64_t high, int64_t count, uint64_t se
   return at::randint(low, high, {count}, at::make_generator<at::CPUGeneratorImpl>(seed), at::kInt);
 }
 
+// Of the arithmetic: bfloat16 is computed in fp32.
 inline double epsilon(at::ScalarType dtype) {
   return dtype == at::kDouble ? std::numeric_limits<double>::epsilon()
                               : std::numeric_limits<float>::epsilon();
@@ -45,6 +50,30 @@ inline double relative_error(const at::Tensor& measured, const at::Tensor& expec
   const at::Tensor reference = expected.to(at::kDouble);
   const double scale = reference.abs().max().item<double>();
   return (measured.to(at::kDouble) - reference).abs().max().item<double>() / std::max(scale, 1e-300);
+}
+
+// How far bfloat16 numbers lie outside of what one rounding may do, at most 0: half a unit in the last place
+// of a number that is within `error` of the expected one, and `error` itself. A unit of numbers in [2^e,
+// 2^(e+1)) is 2^(e-7), that below the least normal one 2^-133.
+inline double rounding_excess(const at::Tensor& measured, const at::Tensor& expected, double error) {
+  if (expected.numel() == 0) return 0;
+  const at::Tensor right = expected.to(at::kDouble);
+  const at::Tensor exponent =
+      std::get<1>(at::frexp((right.abs() + error).clamp_min(0x1p-140))).sub(1).clamp_min(-126);
+  const at::Tensor allowed = at::exp2((exponent - 8).to(at::kDouble)) + error;
+  return ((measured.to(at::kDouble) - right).abs() - allowed).max().item<double>();
+}
+
+// Of the expected numbers in fp64, within `epsilons` of the arithmetic, times the largest of them, and for
+// bfloat16 with one rounding more.
+inline void expect_near(const at::Tensor& measured, const at::Tensor& expected, double epsilons,
+                        const std::string& what) {
+  if (is_narrow(measured)) {
+    const double largest = expected.numel() == 0 ? 0 : expected.to(at::kDouble).abs().max().item<double>();
+    EXPECT_LE(rounding_excess(measured, expected, epsilons * epsilon(at::kBFloat16) * largest), 0) << what;
+  } else {
+    EXPECT_LE(relative_error(measured, expected), epsilons * epsilon(measured.scalar_type())) << what;
+  }
 }
 
 inline Tensors copies(const Tensors& tensors) {
@@ -60,28 +89,34 @@ inline Tensors in_double(const Tensors& tensors) {
   return result;
 }
 
-// `kernel` and `composite` take the same tensors and write some of them. Every tensor must agree afterwards,
-// inputs too: the kernel with one thread and with two bit for bit, kernel and composite in the tensors' own
-// type with the composite in fp64 within `epsilons` of the type.
-inline void expect_agreement(const Tensors& tensors, double epsilons,
-                             const std::function<void(Tensors&)>& kernel,
-                             const std::function<void(Tensors&)>& composite) {
+// kernel(T{}, tensors) and composite(tensors) take the same tensors and write some of them. Every tensor must
+// agree afterwards, inputs too: the kernel with one thread and with two bit for bit, kernel and composite in
+// type T with the composite in fp64 within `epsilons` of the arithmetic. The kernel in fp64 stands for the
+// composite where T is bfloat16: both then take the same numbers, which are exact in fp64, so that the
+// results differ by the arithmetic in fp32 and by one rounding of what is stored in bfloat16.
+template <class T, class Kernel>
+void expect_agreement(const Tensors& tensors, double epsilons, const Kernel& kernel,
+                      const std::function<void(Tensors&)>& composite) {
   Tensors one = copies(tensors), two = copies(tensors), own = copies(tensors), reference = in_double(tensors);
   {
     const Threads threads(1);
-    kernel(one);
+    kernel(T{}, one);
   }
   {
     const Threads threads(2);
-    kernel(two);
+    kernel(T{}, two);
   }
   composite(own);
-  composite(reference);
-  const double tolerance = epsilons * epsilon(tensors[0].scalar_type());
+  if constexpr (std::is_same_v<T, c10::BFloat16>)
+    kernel(double{}, reference);
+  else
+    composite(reference);
+  const double slack = epsilons * epsilon(c10::CppTypeToScalarType<T>::value);
   for (size_t i = 0; i < tensors.size(); ++i) {
     EXPECT_TRUE(one[i].equal(two[i])) << "tensor " << i << ": one thread and two differ";
-    EXPECT_LE(relative_error(one[i], reference[i]), tolerance) << "tensor " << i << " of the kernel";
-    EXPECT_LE(relative_error(own[i], reference[i]), tolerance) << "tensor " << i << " of the composite";
+    const double allowed = slack / epsilon(tensors[i].scalar_type());
+    expect_near(one[i], reference[i], allowed, "tensor " + std::to_string(i) + " of the kernel");
+    expect_near(own[i], reference[i], allowed, "tensor " + std::to_string(i) + " of the composite");
   }
 }
 
@@ -95,7 +130,23 @@ inline void over_shapes(const std::function<void(int64_t rows, int64_t size)>& b
 }
 
 template <class T>
-constexpr at::ScalarType kType = std::is_same_v<T, double> ? at::kDouble : at::kFloat;
-using Types = ::testing::Types<float, double>;
+constexpr at::ScalarType kType = c10::CppTypeToScalarType<T>::value;
+// Of the statistics beside T, and of the gradients of parameters in T.
+template <class T>
+constexpr at::ScalarType kStatistic = wide_type(kType<T>);
+template <class T>
+std::vector<at::ScalarType> gradient_types() {
+  if (kType<T> == at::kBFloat16) return {at::kBFloat16, at::kFloat};
+  return {kType<T>};
+}
+// over_shapes, for each type that a gradient may have.
+template <class T>
+void over_shapes_and_gradients(const std::function<void(int64_t, int64_t, at::ScalarType)>& body) {
+  for (const at::ScalarType gradient : gradient_types<T>()) {
+    SCOPED_TRACE(c10::toString(gradient));
+    over_shapes([&](int64_t rows, int64_t size) { body(rows, size, gradient); });
+  }
+}
+using Types = ::testing::Types<float, double, c10::BFloat16>;
 
 }  // namespace muster::nn

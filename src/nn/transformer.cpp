@@ -86,9 +86,10 @@ Transformer::Transformer(const spec::ModelSpec& model, TensorGroup group, Contex
 }
 
 std::vector<Keep> Transformer::plan_of(const Executor& run, const Options& options) const {
-  const auto element_bytes = static_cast<int64_t>(c10::elementSize(run.dtype()));
-  const KeepCosts attention = attention_[0].costs(options.rows_in_flight, options.length, element_bytes),
-                  mlp = mlp_[0].costs(options.rows_in_flight, element_bytes);
+  const auto element = static_cast<int64_t>(c10::elementSize(run.dtype())),
+             statistic = static_cast<int64_t>(c10::elementSize(run.statistics_dtype()));
+  const KeepCosts attention = attention_[0].costs(options.rows_in_flight, options.length, element, statistic),
+                  mlp = mlp_[0].costs(options.rows_in_flight, element, statistic);
   KeepCosts layer;
   for (size_t keep = 0; keep < layer.size(); ++keep)
     layer[keep] = {attention[keep].bytes + mlp[keep].bytes, attention[keep].flops + mlp[keep].flops};

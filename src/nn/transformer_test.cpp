@@ -284,7 +284,7 @@ TEST_P(Families, AStepWithoutTargetsGivesZeros) {
     EXPECT_EQ(rig.parameters.gradient(row).abs().max().item<double>(), 0) << row.name;
 }
 
-// The same bits with one intra-op thread and with two, in fp32.
+// The same bits with one intra-op thread and with two, in fp32 and in bfloat16.
 TEST_P(Families, ThreadsChangeNoBit) {
   spec::ModelSpec model = small_model(GetParam());
   model.hidden_size = 192;
@@ -292,16 +292,19 @@ TEST_P(Families, ThreadsChangeNoBit) {
   model.intermediate_size = 320;
   model.vocab_size = 700;
   const MicroBatch whole = whole_batch(model);
-  Rig rig(model, {.dropout = 0.1, .length = kLength}, at::kCPU, at::kFloat);
-  fill(rig.parameters);
-  Tensors gradients;
-  for (int count : {1, 2}) {
-    const Threads threads(count);
-    run_step(rig, whole, 2);
-    for (const Bucket& bucket : rig.parameters.buckets()) gradients.push_back(bucket.gradient.clone());
+  for (const at::ScalarType dtype : {at::kFloat, at::kBFloat16}) {
+    Rig rig(model, {.dropout = 0.1, .length = kLength}, at::kCPU, dtype);
+    fill(rig.parameters);
+    Tensors gradients;
+    for (int count : {1, 2}) {
+      const Threads threads(count);
+      run_step(rig, whole, 2);
+      for (const Bucket& bucket : rig.parameters.buckets()) gradients.push_back(bucket.gradient.clone());
+    }
+    const size_t half = gradients.size() / 2;
+    for (size_t i = 0; i < half; ++i)
+      EXPECT_TRUE(gradients[i].equal(gradients[half + i])) << "bucket " << i << " " << c10::toString(dtype);
   }
-  const size_t half = gradients.size() / 2;
-  for (size_t i = 0; i < half; ++i) EXPECT_TRUE(gradients[i].equal(gradients[half + i])) << "bucket " << i;
 }
 
 INSTANTIATE_TEST_SUITE_P(Both, Families, ::testing::Values(spec::Family::llama, spec::Family::gpt2),

@@ -8,7 +8,7 @@ namespace muster::nn {
 
 struct Weight {
   at::Tensor value;
-  at::Tensor gradient;
+  at::Tensor gradient;  // of the value's format; of a bfloat16 value, in that or in fp32
   // False at the start of a step: the first contribution overwrites, later ones add, so that nothing is
   // zeroed.
   bool gradient_written = false;

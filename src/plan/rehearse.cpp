@@ -51,12 +51,14 @@ std::string padding_text(const Rehearsal& rehearsal) {
   return text.empty() ? text : text + "\n";
 }
 
-// "llama, 8,030,261,248 parameters; data 8, tensor 8, ZeRO 1; 64 sequences of 8,192 tokens a step".
+// "llama, 8,030,261,248 parameters in bfloat16; data 8, tensor 8, ZeRO 1; 64 sequences of 8,192 tokens a
+// step".
 std::string describe(const spec::Job& job) {
-  return fmt::format("{}, {} parameters; {}; {} sequences of {} tokens a step",
+  return fmt::format("{}, {} parameters in {}; {}; {} sequences of {} tokens a step",
                      spec::to_string(job.model.family),
-                     format_exact(spec::ParameterTable(job.model).elements()), spec::describe(job.layout),
-                     format_exact(job.training.global_batch_size), format_exact(job.data.sequence_length));
+                     format_exact(spec::ParameterTable(job.model).elements()), job.numerics.parameters,
+                     spec::describe(job.layout), format_exact(job.training.global_batch_size),
+                     format_exact(job.data.sequence_length));
 }
 
 // What takes bytes off the device, where the job does not do it yet.

@@ -12,16 +12,19 @@ namespace {
 // which nothing hides, is short.
 constexpr int64_t kBucketBytes = 25 * MiB;
 
-at::ScalarType dtype_of(const std::string& name) {
+at::ScalarType format_of(const std::string& name) {
+  if (name == "bfloat16") return at::kBFloat16;
   return name == "float64" ? at::kDouble : at::kFloat;
 }
 
-at::ScalarType state_format(const spec::NumericsConfig& numerics) {
-  return numerics.optimizer == "bfloat16" ? at::kBFloat16 : dtype_of(numerics.compute);
+nn::Formats formats_of(const spec::NumericsConfig& numerics) {
+  nn::Formats formats{.gradients = format_of(numerics.gradients)};
+  if (numerics.master != "none") formats.master = format_of(numerics.master);
+  return formats;
 }
 
 StatePlace state_place(const spec::Job& job, int64_t rank) {
-  StatePlace place{state_format(job.numerics)};
+  StatePlace place{format_of(job.numerics.optimizer)};
   if (job.layout.offload != "none") place.home = nn::Category::host_optimizer;
   if (job.layout.offload == "file") place.file = StateFile::Options{job.layout.offload_path, rank};
   return place;
@@ -52,10 +55,11 @@ Rank::Rank(const spec::Job& job, const spec::Mesh& mesh, int64_t rank, comm::Gro
       mesh_(mesh),
       number_(rank),
       groups_(std::move(groups)),
-      run_(device, dtype_of(job.numerics.compute), clock),
+      run_(device, format_of(job.numerics.compute), clock),
       table_(job.model) {
   // Values and gradients in flat buffers, by the parameter table; a bucket of gradients is one message.
-  parameters_ = std::make_unique<nn::ParameterStore>(table_, mesh_, run_, bucket_bytes_of(job), sharding());
+  parameters_ = std::make_unique<nn::ParameterStore>(table_, mesh_, run_, bucket_bytes_of(job), sharding(),
+                                                     formats_of(job.numerics));
   // The same first bits in every layout.
   load_or_initialize();
   // Layers over views of those buffers.
@@ -87,10 +91,14 @@ nn::Sharding Rank::sharding() {
 void Rank::load_or_initialize() {
   if (run_.is_meta()) return;
   for (const spec::ParameterRow& row : table_.rows())
-    if (spec::padding_elements(row, mesh_, number_) > 0) parameters_->value_piece(row).zero_();
-  if (!job_.weights.empty()) return load();
+    if (spec::padding_elements(row, mesh_, number_) > 0) parameters_->master_piece(row).zero_();
+  job_.weights.empty() ? initialize() : load();
+  parameters_->round_masters(run_);
+}
+
+void Rank::initialize() {
   for (const spec::ParameterRow& row : table_.rows())
-    nn::initialize(run_, parameters_->value_piece(row), row, spec::local_part(row, mesh_, number_),
+    nn::initialize(run_, parameters_->master_piece(row), row, spec::local_part(row, mesh_, number_),
                    parameters_->owned(row), job_.training.seed);
 }
 
@@ -98,7 +106,7 @@ void Rank::load_or_initialize() {
 void Rank::load() {
   weights_id_ = checkpoint::load_weights(job_.weights, table_, [&](const spec::ParameterRow& row) {
     const spec::Piece piece = owned_piece(row);
-    return checkpoint::Destination(parameters_->value_piece(row).narrow(0, 0, piece.elements()), piece);
+    return checkpoint::Destination(parameters_->master_piece(row).narrow(0, 0, piece.elements()), piece);
   });
 }
 

@@ -9,11 +9,6 @@
 namespace muster::train {
 namespace {
 
-Json to_json(const checkpoint::Claim& claim) {
-  return {
-      {"generation", claim.generation}, {"incarnation", claim.incarnation}, {"error", ""}, {"fenced", false}};
-}
-
 // By the claims of the run so far; the time that it lay still counts too.
 Interruptions interruptions_of(const fs::path& root, int64_t generation) {
   std::error_code error;
@@ -42,6 +37,7 @@ Checkpoints::~Checkpoints() {
 }
 
 int64_t Checkpoints::resume() {
+  take();
   const bool leads = rank_.number() == 0;
   checkpoint::Expected expected = expected_of(job_, rank_.mesh().world_size());
   read_data();
@@ -54,6 +50,7 @@ int64_t Checkpoints::resume() {
       log_.info("--resume: there is no checkpoint in {}; the run starts from the start", root_.string());
     return 0;
   }
+  rank_.parameters().round_masters(rank_.executor());
   check_cursor(*loaded, job_);
   parent_ = loaded->name;
   newest_step_ = loaded->name.step;
@@ -79,32 +76,46 @@ checkpoint::Manifest Checkpoints::facts(int64_t step) const {
   return facts;
 }
 
+void Checkpoints::take() {
+  first_rank_claims([&] {
+    // A run that saves nothing has nothing to take over where nothing was saved.
+    if (job_.checkpoint.is_on() || fs::is_directory(root_))
+      claim_ = checkpoint::take_generation(storage_, root_, log_);
+  });
+}
+
 void Checkpoints::claim() {
+  if (claim_.generation == 0 && job_.checkpoint.is_on()) take();
+  if (claim_.generation == 0) return;
+  first_rank_claims([&] { checkpoint::decide_parent(storage_, root_, claim_, parent_, log_); });
   if (!job_.checkpoint.is_on()) return;
   read_data();
-  Json mine;
-  if (rank_.number() == 0) {
-    try {
-      mine = to_json(checkpoint::claim_generation(storage_, root_, parent_, log_));
-    } catch (const WorldError& error) {
-      mine = {{"error", error.what()}, {"fenced", error.kind() == WorldError::Kind::fenced}};
-    }
+  saver_.emplace(storage_, root_, claim_, rank_.number(), rank_.mesh().world_size(), job_.checkpoint.keep,
+                 log_);
+  schedule_.emplace(job_.checkpoint, interruptions_of(root_, claim_.generation), now());
+  stop_.emplace();
+  background_.emplace("muster-save");
+}
+
+// Rank 0 does `body` to the claim, and all know what became of it.
+void Checkpoints::first_rank_claims(const std::function<void()>& body) {
+  checkpoint::Failure own;
+  try {
+    if (leads()) body();
+  } catch (const std::exception&) {
+    own = checkpoint::Failure::of_current_exception();
   }
-  checkpoint::Claim claim{0, "", parent_, true};
+  const std::string why = checkpoint::first_failure(assembly_, rank_.number(), own);
+  if (!why.empty()) throw WorldError(WorldError::Kind::disk, "checkpoints cannot be written: " + why);
+  Json mine;
+  if (leads()) mine = {{"generation", claim_.generation}, {"incarnation", claim_.incarnation}};
   for (const std::string& text : assembly_.gather(mine.dump())) {
     const Json told = Json::parse(text);
     if (told.is_null()) continue;
-    if (!told["error"].get<std::string>().empty())
-      throw WorldError(told["fenced"] ? WorldError::Kind::fenced : WorldError::Kind::disk,
-                       "checkpoints cannot be written: " + told["error"].get<std::string>());
-    claim.generation = told["generation"];
-    claim.incarnation = told["incarnation"];
+    claim_.generation = told["generation"];
+    claim_.incarnation = told["incarnation"];
   }
-  saver_.emplace(storage_, root_, claim, rank_.number(), rank_.mesh().world_size(), job_.checkpoint.keep,
-                 log_);
-  schedule_.emplace(job_.checkpoint, interruptions_of(root_, claim.generation), now());
-  stop_.emplace();
-  background_.emplace("muster-save");
+  claim_.parent = parent_;
 }
 
 Checkpoints::Due Checkpoints::look(int64_t step) {

@@ -23,9 +23,11 @@ class Checkpoints {
   // A save under way is given up, by name.
   ~Checkpoints();
 
-  // Fills the rank from the newest valid checkpoint, and returns its step; 0 where there is none. Collective.
+  // Fills the rank from the newest valid checkpoint, and returns its step; 0 where there is none. Takes the
+  // run's next generation before it looks, so that what it finds stays. Collective.
   int64_t resume();
-  // Before the first step of a run that saves: takes the run's next generation. Collective.
+  // Before the first step: claims the run from the step that it stands at, if it saves or was resumed.
+  // Collective.
   void claim();
 
   // What is to be done after a step; all ranks get the same.
@@ -55,6 +57,8 @@ class Checkpoints {
     bool acknowledged = false;  // rank 0: it is durable, and the log says so
   };
 
+  void take();
+  void first_rank_claims(const std::function<void()>& body);
   checkpoint::Manifest facts(int64_t step) const;
   void read_data();
   void save_at_once(int64_t step);
@@ -79,6 +83,7 @@ class Checkpoints {
   checkpoint::Assembly assembly_;
   checkpoint::State state_;
   std::optional<checkpoint::SetName> parent_;
+  checkpoint::Claim claim_;                     // generation 0: none
   std::vector<checkpoint::ManifestData> data_;  // rank 0, once it was needed
   std::optional<checkpoint::Saver> saver_;
   std::optional<launch::StopRequest> stop_;

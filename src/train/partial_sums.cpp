@@ -8,7 +8,7 @@ namespace muster::train {
 
 PartialSums::PartialSums(const nn::ParameterStore& parameters, const spec::LayoutConfig& layout,
                          const spec::Mesh& mesh, comm::Communicator& tensor)
-    : tensor_(&tensor) {
+    : tensor_(&tensor), format_(parameters.gradient_format()) {
   for (const spec::ParameterRow& row : parameters.table().rows()) {
     if (!spec::is_partial_over_tensor(row, layout)) continue;
     const int64_t copies = spec::copies(row, mesh, spec::Axis::tensor);
@@ -30,7 +30,7 @@ void PartialSums::run(nn::Executor& run) {
 
 void PartialSums::sum_over_axis(nn::Executor& run) {
   if (whole_.elements == 0) return;
-  const at::Tensor flat = run.empty({whole_.elements}, nn::Category::communication);
+  const at::Tensor flat = run.empty({whole_.elements}, nn::Category::communication, format_);
   whole_.copy_to(run, flat);
   tensor_->all_reduce(flat).wait();
   whole_.copy_from(run, flat);
@@ -39,13 +39,14 @@ void PartialSums::sum_over_axis(nn::Executor& run) {
 void PartialSums::sum_over_neighbours(nn::Executor& run) {
   if (shared_.elements == 0) return;
   const int64_t slice = (shared_.elements + sharers_ - 1) / sharers_;
-  const at::Tensor flat = run.empty({sharers_, slice}, nn::Category::communication),
-                   received = run.empty({sharers_, slice}, nn::Category::communication);
+  const at::Tensor flat = run.empty({sharers_, slice}, nn::Category::communication, format_),
+                   received = run.empty({sharers_, slice}, nn::Category::communication, format_);
   shared_.copy_to(run, flat.view({-1}));
   exchange(received, flat, slice).wait();
   // In the order of ranks, on one rank a slice: all sharers end with the same bits.
   run.run("sum", {0, 2 * static_cast<int64_t>(flat.nbytes())}, [&] {
-    at::Tensor sum = received[0];
+    // Of narrow formats in fp32.
+    at::Tensor sum = received[0].to(at::promote_types(format_, at::kFloat));
     for (int64_t rank = 1; rank < sharers_; ++rank) sum.add_(received[rank]);
     flat.copy_(sum.expand_as(flat));
   });

@@ -37,6 +37,7 @@ class PartialSums {
 
   comm::Communicator* tensor_;
   Joined whole_, shared_;
+  at::ScalarType format_;
   int64_t sharers_ = 1;
 };
 

@@ -52,7 +52,7 @@ class Rank {
   comm::Groups& groups() { return groups_; }
   // What model.weights was read from, with the id of a checkpoint; empty: values were initialised.
   const std::string& weights_id() const { return weights_id_; }
-  // Which elements of a parameter this rank owns; they lie in parameters().value_piece(row) from its start,
+  // Which elements of a parameter this rank owns; they lie in its pieces (nn/parameters.h) from their start,
   // and padding of the parameter behind them.
   spec::Piece owned_piece(const spec::ParameterRow& row) const;
   // The whole of a logical tensor, of which `piece` is what this rank owns of `row` (parameters().value_piece
@@ -75,6 +75,7 @@ class Rank {
   struct InFlight;
   class Access;
   void load_or_initialize();
+  void initialize();
   void load();
   nn::Sharding sharding();
   nn::TensorGroup tensor_group() {

@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "base/units.h"
+#include "base/version.h"
 #include "device/process_memory.h"
 #include "telemetry/progress_line.h"
 #include "telemetry/trace.h"

@@ -10,8 +10,6 @@
 
 namespace muster::train {
 
-constexpr const char* kVersion = "0.1.0";
-
 class Reporter {
  public:
   // `steps_before`: those that a resumed run has behind it; `contract`: under which it goes on.

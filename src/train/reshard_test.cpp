@@ -215,7 +215,7 @@ class Reshard : public ::testing::TestWithParam<Case> {
   Account save(size_t number, int64_t steps = kAfter) const {
     const spec::Job job = this->job(kLayouts[number]);
     checkpoint::PosixStorage storage;
-    const checkpoint::Claim claim = checkpoint::claim_generation(storage, root(number), std::nullopt, kQuiet);
+    const checkpoint::Claim claim = checkpoint::take_generation(storage, root(number), kQuiet);
     Account account;
     std::mutex mutex;
     comm::as_ranks(kLayouts[number].procs, [&](const comm::World& world) {

@@ -117,6 +117,7 @@ void check_resume(const spec::Job& job, int64_t world_size, const fs::path& chec
     const std::string name = to_string(listed.name);
     Problems problems;
     if (!differences.data.empty()) problems.add(UserError(differences.data));
+    if (const auto problem = rate_problem(listed.opened->manifest, job)) problems.add(UserError({*problem}));
     if (!differences.job.empty())
       problems.add("--resume", checkpoints.string(), name + " is of another run: " + differences.job,
                    "give the same job, or start a new run");

@@ -30,13 +30,15 @@ RunFolder resumed_run_folder(const std::string& asked) {
 bool is_finished(const RunFolder& folder, const spec::Job& job) {
   const std::optional<telemetry::RunSummary> summary = telemetry::read_run_summary(folder.summary());
   if (!summary || summary->exit_reason != telemetry::kFinished) return false;
-  if (job.training.steps != summary->steps_planned)
-    throw UserError(
-        {"training.steps", std::to_string(job.training.steps),
-         fmt::format("differs from the {} that the run in {} has finished with", summary->steps_planned,
-                     folder.path.string()),
-         fmt::format("start a new run from its weights: --set model.weights={}", folder.weights().string())});
-  return true;
+  if (job.training.steps == summary->steps_planned) return true;
+  if (job.training.steps > summary->steps_planned && fs::exists(folder.checkpoints())) return false;
+  throw UserError(
+      {"training.steps", std::to_string(job.training.steps),
+       fmt::format(
+           "differs from the {} that the run in {} has finished with, and it has no checkpoint to go on "
+           "from",
+           summary->steps_planned, folder.path.string()),
+       fmt::format("start a new run from its weights: --set model.weights={}", folder.weights().string())});
 }
 
 void create(const RunFolder& folder, const spec::Job& job) {

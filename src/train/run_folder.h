@@ -21,8 +21,8 @@ struct RunFolder {
 RunFolder choose_run_folder(const std::string& asked, const spec::Job& job);
 // The folder whose run goes on; it may be new. `asked` empty: UserError.
 RunFolder resumed_run_folder(const std::string& asked);
-// Whether the folder's run has come to its end, and there is nothing to go on with. UserError where it has
-// and `job` wants more steps than it had.
+// Whether the folder's run has come to its end, and there is nothing to go on with. UserError where it has,
+// `job` wants another number of steps, and no checkpoint can be gone on from to there.
 bool is_finished(const RunFolder& folder, const spec::Job& job);
 // Makes the folder and writes the effective job into it.
 void create(const RunFolder& folder, const spec::Job& job);

@@ -6,13 +6,13 @@
 #include <set>
 
 #include "base/error.h"
+#include "base/version.h"
 #include "data/fingerprint.h"
 #include "data/order/cursor.h"
 #include "spec/config/fields.h"
 #include "spec/config/value.h"
 #include "spec/mesh/local_shape.h"
 #include "train/optim/learning_rate.h"
-#include "train/reporter.h"
 
 namespace muster::train {
 namespace {
@@ -58,6 +58,7 @@ const std::set<std::string> kFree = {"training.log_every",
                                      "training.collective_timeout_seconds",
                                      "training.host_transport",
                                      "training.stop_after_skipped",
+                                     "training.steps",  // but see rate_problem
                                      "data.validation_path",
                                      "layout.offload",
                                      "layout.offload_path",
@@ -91,7 +92,8 @@ checkpoint::State state_of(Rank& rank) {
       const int64_t writer = writers.next(row, static_cast<int64_t>(local.nbytes()));
       return state.tensors.emplace_back(kind + "/" + row.name, piece, local, writer);
     };
-    const at::Tensor value = rank.parameters().value_piece(row);
+    // Values are a rounding of the masters, which are all that must be remembered.
+    const at::Tensor value = rank.parameters().master_piece(row);
     add("parameters", value);
     for (const Optimizer::State& part : rank.optimizer().states_of(row, value)) {
       checkpoint::StateTensor& tensor = add("optimizer." + part.name, part.local);
@@ -141,7 +143,28 @@ checkpoint::Manifest facts_of(const spec::Job& job, int64_t world_size, int64_t 
   return facts;
 }
 
+std::optional<Problem> rate_problem(const checkpoint::Manifest& manifest, const spec::Job& job) {
+  const int64_t step = manifest.name.step, steps = job.training.steps;
+  if (step > steps)
+    return Problem{
+        "training.steps", std::to_string(steps),
+        fmt::format("is less than the {} updates that {} has behind it", step, to_string(manifest.name)),
+        "ask for more"};
+  const double rate = learning_rate(job.optimizer, step, steps);
+  if (rate == manifest.learning_rate) return std::nullopt;
+  return Problem{
+      "training.steps", std::to_string(steps),
+      fmt::format("makes another run of it: update {} was made with rate {:.6g}, and with that many "
+                  "steps optimizer.schedule = {} gives it {:.6g}",
+                  step, manifest.learning_rate, job.optimizer.schedule, rate),
+      "keep the steps, or start a new run from the checkpoint with model.weights; schedule = "
+      "\"constant\" or \"wsd\" leaves the end open"};
+}
+
 void check_cursor(const checkpoint::Manifest& manifest, const spec::Job& job) {
+  if (const auto problem = rate_problem(manifest, job))
+    throw WorldError(WorldError::Kind::mismatch, fmt::format("{}: {} = {} {}", to_string(manifest.name),
+                                                             problem->field, problem->value, problem->rule));
   const data::Cursor expected =
       data::Cursor::before_step(manifest.name.step + 1, job.training.global_batch_size);
   if (manifest.next_sample != expected.next_sample)

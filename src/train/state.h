@@ -25,7 +25,10 @@ std::vector<checkpoint::ManifestData> data_of(const spec::Job& job);
 
 // What a checkpoint after update `step` says of the run.
 checkpoint::Manifest facts_of(const spec::Job& job, int64_t world_size, int64_t step);
-// Throws WorldError(mismatch) where data cursor and step of a loaded checkpoint disagree.
+// Why a run of job.training.steps cannot go on from this checkpoint: it has fewer, or its learning rates up
+// to here would have been others. Else a longer run would have had the same bits so far.
+std::optional<Problem> rate_problem(const checkpoint::Manifest& manifest, const spec::Job& job);
+// Throws WorldError(mismatch) where data cursor or rate and step of a loaded checkpoint disagree.
 void check_cursor(const checkpoint::Manifest& manifest, const spec::Job& job);
 
 }  // namespace muster::train

@@ -33,16 +33,18 @@ spec::Mesh data_mesh(int64_t size) {
 // Parameters of a small model, all zero, and one step's way from gradients to an update.
 struct Step {
   explicit Step(comm::Communicator& data, const spec::OptimizerConfig& config = plain_sgd(),
-                at::ScalarType state = at::kFloat)
-      : run(at::kCPU, at::kFloat, clock),
+                at::ScalarType state = at::kFloat, at::ScalarType values = at::kFloat,
+                nn::Formats formats = {})
+      : run(at::kCPU, values, clock),
         table(nn::small_model(spec::Family::llama)),
-        parameters(table, nn::one_rank(), run, 1),
+        parameters(table, nn::one_rank(), run, 1, {}, formats),
         optimizer(config, parameters, run, {state}),
         reducer(parameters, data, run),
         totals(run, data) {
     for (const spec::ParameterRow& row : table.rows()) {
       parameters.weight(row);
       parameters.value(row).zero_();
+      parameters.master_piece(row).zero_();
       parameters.gradient(row).zero_();
     }
   }
@@ -90,6 +92,39 @@ void as_ranks(int64_t size, const std::function<void(comm::Communicator&)>& body
 void alone(const std::function<void(comm::Communicator&)>& body) {
   comm::Groups groups = comm::without_peers(data_mesh(1), 0);
   body(groups.on(spec::Axis::data));
+}
+
+// B068, over steps: 512 updates by 2^-9 of a parameter of 1 are lost where it is rounded each time, and with
+// a master in fp32 they are not.
+TEST(OrderedUpdate, MastersAddUpWhatRoundingLoses) {
+  const auto after = [](nn::Formats formats) {
+    double value = 0;
+    alone([&](comm::Communicator& data) {
+      Step step(data, plain_sgd(), at::kFloat, at::kBFloat16, formats);
+      step.parameters.master_piece(step.table.rows()[0]).fill_(1);
+      step.parameters.round_masters(step.run);
+      const int64_t units = step.table.units();
+      for (int update = 0; update < 512; ++update) {
+        Totals totals(step.run, data);
+        totals.add_tokens(1);
+        totals.start(step.run);
+        step.parameters.begin_step();
+        for (const spec::ParameterRow& row : step.table.rows()) {
+          step.parameters.weight(row)->accumulate();
+          step.parameters.gradient(row).fill_(-0x1p-9);
+        }
+        for (int64_t unit = units - 1; unit >= 0; --unit) step.reducer.unit_done(unit, true);
+        step.reducer.finish();
+        ordered_update(step.run, {}, step.parameters, totals, step.optimizer, 1, 0);
+      }
+      value = step.first_value()[0].item<double>();
+    });
+    return value;
+  };
+  for (const auto gradients : {at::kFloat, at::kBFloat16}) {
+    EXPECT_EQ(after({.gradients = gradients, .master = at::kFloat}), 2);
+    EXPECT_EQ(after({.gradients = gradients}), 1);
+  }
 }
 
 // Plain SGD with rate 1 from zero: the update is the negative of the gradient that was applied.

@@ -27,8 +27,10 @@ Check exactly(std::string name, Json expected, Json measured) {
 }
 
 Check closely(std::string name, double expected, double measured, double tolerance) {
-  const bool passed = std::abs(measured - expected) <= tolerance * std::abs(expected);
-  return {std::move(name), passed, expected, measured, tolerance};
+  const double apart = std::abs(measured - expected);
+  const bool passed = apart <= tolerance * std::abs(expected);
+  return {std::move(name), passed,    expected,
+          measured,        tolerance, apart / std::max(std::abs(expected), 1e-300)};
 }
 
 bool all_passed(const std::vector<Check>& checks) {
@@ -38,22 +40,29 @@ bool all_passed(const std::vector<Check>& checks) {
 
 Json to_json(const std::vector<Check>& checks) {
   Json list = Json::array();
-  for (const Check& check : checks)
+  for (const Check& check : checks) {
     list.push_back({{"name", check.name},
                     {"passed", check.passed},
                     {"expected", check.expected},
                     {"measured", check.measured},
                     {"tolerance", check.tolerance}});
+    if (check.distance) list.back()["distance"] = *check.distance;
+  }
   return {{"checks", list}, {"passed", all_passed(checks)}};
 }
 
 std::string to_text(const std::vector<Check>& checks) {
-  Table passed({"proved", "checks", "passed"});
+  Table passed({"proved", "checks", "passed", "farthest", "allowed"});
   for (auto first = checks.begin(); first != checks.end();) {
     const auto last =
         std::find_if(first, checks.end(), [&](const Check& c) { return kind_of(c) != kind_of(*first); });
     const auto good = std::count_if(first, last, [](const Check& c) { return c.passed; });
-    passed.add({kind_of(*first), std::to_string(last - first), std::to_string(good)});
+    const Check& farthest = *std::max_element(first, last, [](const Check& a, const Check& b) {
+      return a.distance.value_or(0) < b.distance.value_or(0);
+    });
+    passed.add({kind_of(*first), std::to_string(last - first), std::to_string(good),
+                farthest.distance ? fmt::format("{:.1e}", *farthest.distance) : "equal",
+                farthest.distance ? fmt::format("{:.1e}", farthest.tolerance.get<double>()) : "equal"});
     first = last;
   }
   std::string text = passed.text();

@@ -1,5 +1,6 @@
 // One statement that was put to the proof: what was expected, what was measured, how far apart they may be.
 #pragma once
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -12,6 +13,8 @@ struct Check {
   bool passed = false;
   Json expected, measured;
   Json tolerance;  // relative; 0 for what must be equal
+  // How far apart they are, relative as the tolerance is; of what must be equal not told.
+  std::optional<double> distance = {};
 };
 
 // Equal, exactly.

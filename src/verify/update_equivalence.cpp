@@ -10,7 +10,7 @@
 namespace muster::verify {
 namespace {
 
-constexpr double kOtherOrders = 64, kCancellation = 2;
+constexpr double kOtherOrders = 64, kCancellation = 2, kRoundingsOfALayer = 24;
 // A factor is looked for in what is wrong already: it may be a little less exact.
 constexpr double kFactorRoom = 10;
 
@@ -26,24 +26,27 @@ double norm_of(const at::Tensor& tensor) {
 Check near(const std::string& name, const at::Tensor& expected, const at::Tensor& measured, double scale,
            double tolerance) {
   const double distance = norm_of(measured.to(at::kDouble) - expected.to(at::kDouble));
-  Check check{name, distance <= tolerance * scale, norm_of(expected), norm_of(measured), tolerance};
-  if (!check.passed)
-    check.name += fmt::format(" (relative distance {:.3g})", distance / std::max(scale, 1e-300));
+  Check check{name,      distance <= tolerance * scale,     norm_of(expected), norm_of(measured),
+              tolerance, distance / std::max(scale, 1e-300)};
+  if (!check.passed) check.name += fmt::format(" (relative distance {:.3g})", *check.distance);
   return check;
 }
 
 }  // namespace
 
-double reduction_tolerance(const std::string& dtype, int64_t summands) {
-  const double roundoff = dtype == "float64" ? 0x1p-53 : 0x1p-24;
-  return roundoff * (static_cast<double>(summands) + kOtherOrders) * kCancellation;
+double reduction_tolerance(const spec::Job& job, int64_t summands) {
+  const double sums = static_cast<double>(summands) + kOtherOrders;
+  const auto layers = static_cast<double>(job.model.num_hidden_layers);
+  if (job.numerics.compute == "bfloat16")
+    return 0x1p-8 * std::sqrt(kRoundingsOfALayer * layers + sums) * kCancellation;
+  return (job.numerics.compute == "float64" ? 0x1p-53 : 0x1p-24) * sums * kCancellation;
 }
 
 std::vector<Check> update_equivalence(const spec::Job& job, const Witness& one,
                                       const std::vector<Witness>& ranks) {
   const Witness& run = ranks.front();
   const int64_t summands = job.training.global_batch_size / job.training.micro_batch_size;
-  const double tolerance = reduction_tolerance(job.numerics.compute, summands);
+  const double tolerance = reduction_tolerance(job, summands);
   const spec::ParameterTable table(job.model);
   std::vector<Check> checks;
   checks.push_back(exactly("tokens", one.tokens, run.tokens));

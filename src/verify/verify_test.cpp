@@ -148,9 +148,17 @@ TEST_F(Proofs, SeeEveryMessage) {
 }
 
 TEST(Tolerance, GrowsWithSummandsAndShrinksWithPrecision) {
-  EXPECT_LT(reduction_tolerance("float32", 4), 1e-5);
-  EXPECT_LT(reduction_tolerance("float64", 4), 1e-11);
-  EXPECT_GT(reduction_tolerance("float32", 1000), reduction_tolerance("float32", 4));
+  spec::Job job;
+  job.model.num_hidden_layers = 2;
+  const auto tolerance = [&](const char* compute, int64_t summands) {
+    job.numerics.compute = compute;
+    return reduction_tolerance(job, summands);
+  };
+  EXPECT_LT(tolerance("float32", 4), 1e-5);
+  EXPECT_LT(tolerance("float64", 4), 1e-11);
+  EXPECT_NEAR(tolerance("bfloat16", 4), 0.084, 0.001);
+  for (const char* compute : {"float32", "bfloat16"})
+    EXPECT_GT(tolerance(compute, 1000), tolerance(compute, 4));
 }
 
 }  // namespace

@@ -46,16 +46,23 @@ void move_constants(train::Rank& rank, uint64_t seed) {
     if (row.initializer.kind != spec::Initializer::Kind::constant) continue;
     spec::ParameterRow noise = row;
     noise.initializer = {spec::Initializer::Kind::normal, 0.02};
-    const at::Tensor own = rank.parameters().value_piece(row), move = at::empty_like(own);
+    const at::Tensor own = rank.parameters().master_piece(row), move = at::empty_like(own);
     nn::initialize(rank.executor(), move, noise, spec::local_part(row, rank.mesh(), rank.number()),
                    rank.parameters().owned(row), seed);
     own.add_(move);
   }
+  rank.parameters().round_masters(rank.executor());
 }
 
-void take_update(Witness& witness, train::Rank& rank, const train::Feed& feed, const Meddle& meddle) {
+// Evidence is kept in a format that adds nothing to it.
+at::ScalarType evidence_format(const spec::Job& job) {
+  return job.numerics.compute == "float64" ? at::kDouble : at::kFloat;
+}
+
+void take_update(Witness& witness, train::Rank& rank, const train::Feed& feed, at::ScalarType format,
+                 const Meddle& meddle) {
   const auto whole = [&](const spec::ParameterRow& row, const at::Tensor& piece) {
-    return rank.whole(row, piece).detach().cpu().clone();
+    return rank.whole(row, piece).detach().cpu().to(format).clone();
   };
   const train::StepResult result = rank.run_step(feed, 1, [&](const char* phase, int64_t, int64_t) {
     if (meddle.at) meddle.at(rank, phase);
@@ -65,7 +72,7 @@ void take_update(Witness& witness, train::Rank& rank, const train::Feed& feed, c
   });
   for (at::Tensor& gradient : witness.gradients) gradient.div_(static_cast<double>(result.tokens));
   for (const spec::ParameterRow& row : rank.table().rows())
-    witness.parameters.push_back(whole(row, rank.parameters().value_piece(row)));
+    witness.parameters.push_back(whole(row, rank.parameters().master_piece(row)));
   witness.loss = result.loss;
   witness.grad_norm = result.grad_norm;
   witness.tokens = result.tokens;
@@ -77,10 +84,12 @@ bool is_muons(const spec::ParameterRow& row, const spec::Job& job) {
 
 // The whole matrices that Muon updates, by row.
 std::vector<at::Tensor> muon_matrices(train::Rank& rank, const spec::Job& job) {
+  const at::ScalarType format = evidence_format(job);
   std::vector<at::Tensor> matrices;
   for (const spec::ParameterRow& row : rank.table().rows()) {
     const bool is_there = is_muons(row, job);
-    matrices.push_back(is_there ? rank.whole(row, rank.parameters().value_piece(row)).clone() : at::Tensor());
+    matrices.push_back(is_there ? rank.whole(row, rank.parameters().master_piece(row)).to(format).clone()
+                                : at::Tensor());
   }
   return matrices;
 }
@@ -119,7 +128,7 @@ comm::Groups take_update(Witness& witness, const spec::Job& job, const spec::Mes
   train::Rank rank(with_plain_sgd(job), mesh, witness.rank, std::move(groups), at::kCPU, clock);
   move_constants(rank, job.training.seed);
   const train::Feed feed(job, mesh, witness.rank, &dataset);
-  take_update(witness, rank, MeddledFeed(feed, meddle), meddle);
+  take_update(witness, rank, MeddledFeed(feed, meddle), evidence_format(job), meddle);
   hash_states(witness);
   return std::move(rank.groups());
 }
@@ -157,7 +166,7 @@ Witness testify(const spec::Job& job, const comm::World& world, bool check_colle
   for (size_t at = 0; at < witness.state_hashes.size(); ++at) {
     const spec::ParameterRow& row = rank.table().rows()[at];
     uint64_t& hash = witness.state_hashes[at];
-    hash = hash64(bytes_of(rank.whole(row, rank.parameters().value_piece(row)).cpu()), hash);
+    hash = hash64(bytes_of(rank.whole(row, rank.parameters().master_piece(row)).cpu()), hash);
   }
   return witness;
 }
@@ -192,10 +201,9 @@ Witness read(const fs::path& folder, int64_t rank, const spec::Job& job) {
   if (rank != 0) return witness;
   const File file = File::open_read(tensor_file(folder));
   int64_t offset = 0;
-  const auto dtype = job.numerics.compute == "float64" ? at::kDouble : at::kFloat;
   const spec::ParameterTable table(job.model);
   const auto read_next = [&](const spec::ParameterRow& row) {
-    const at::Tensor tensor = at::empty(row.shape, dtype);
+    const at::Tensor tensor = at::empty(row.shape, evidence_format(job));
     file.read_at(tensor.data_ptr(), tensor.nbytes(), offset);
     offset += static_cast<int64_t>(tensor.nbytes());
     return tensor;

@@ -48,21 +48,39 @@ TEST(Sizing, Fp32StateOf7BOver8) {
   EXPECT_EQ(rounded(persistent_bytes(rehearsed(job, 3)) / 1e9, 0), figures["over_8_devices_gb"]);
 }
 
-// 70.0e9 parameters at 16 bytes. The guide's 2 + 2 + 12 and fp32's 4 + 4 + 8 agree where one divisor serves
-// all: whole, and at stage 3, where the guide adds two gathered layers to 130.4. Its stages between need
-// parameters and gradients in 16 bits.
-TEST(Sizing, Fp32StateOf70BOver8) {
+// B102: 70.0e9 parameters in 16 bits, their gradients too, and 12 bytes of optimizer: a master and two
+// moments. Each stage divides what it says; beside stage 3 the guide adds two gathered layers.
+TEST(Sizing, B102_MixedStateOf70BOver8) {
   const Folder folder;
-  const std::string job = job_of(folder, "llama2-70b", 94462);
+  const std::string job = job_of(folder, "llama2-70b", 94462) +
+                          " --set numerics.compute=bfloat16 --set numerics.gradients=bfloat16";
   const Json rows = published()["rows"];
   constexpr double GiB = 1024.0 * 1024 * 1024;
-  EXPECT_EQ(rounded(persistent_bytes(rehearsed(job, 0)) / GiB, 1), rows[0]["state_gib"]);
+  for (int stage = 0; stage <= 2; ++stage)
+    EXPECT_EQ(rounded(persistent_bytes(rehearsed(job, stage)) / GiB, 1), rows[stage]["state_gib"]) << stage;
   const Json shared = rehearsed(job, 3);
   EXPECT_EQ(rounded(persistent_bytes(shared) / GiB, 1), 130.4);
-  // Two units of P / 80 parameters at 2 bytes: here 4 bytes, and a block without its share of the embeddings.
-  // Both printed figures are rounded to 0.05.
+  // Two units of P / 80 parameters; here a block is without its share of the embeddings. Both printed figures
+  // are rounded to 0.05.
   const double two_layers = rows[3]["state_gib"].get<double>() - 130.4;
-  EXPECT_NEAR(shared["gathered_bytes"].get<double>() / GiB / 2, two_layers, 0.1);
+  EXPECT_NEAR(shared["gathered_bytes"].get<double>() / GiB, two_layers, 0.1);
+}
+
+// B102: 16, 5.5, 3.75 and 2 bytes a parameter, to the byte, and gradients in fp32 where nobody asks for less.
+TEST(Sizing, B102_BytesOfAParameterInLowPrecision) {
+  const Folder folder;
+  const std::string job = job_of(folder, "llama2-7b", 32000) + " --set numerics.compute=bfloat16";
+  const int64_t elements = 6'738'415'616;
+  for (const auto& [gradients, first] : {std::pair("bfloat16", 16), {"float32", 18}})
+    for (int stage = 0; stage <= 3; ++stage) {
+      const Json bytes = rehearsed(job + " --set numerics.gradients=" + gradients, stage)["persistent_bytes"];
+      const auto over = [&](int from, int64_t of_one) { return elements * of_one / (stage >= from ? 8 : 1); };
+      EXPECT_EQ(bytes["parameters"], over(3, 2)) << stage;
+      EXPECT_EQ(bytes["gradients"], over(2, first - 14)) << stage;
+      EXPECT_EQ(bytes["master_parameters"], over(1, 4)) << stage;
+      EXPECT_EQ(bytes["optimizer"], over(1, 8)) << stage;
+    }
+  EXPECT_EQ(rehearsed(job, 0)["persistent_bytes"]["gradients"], elements * 4);
 }
 
 }  // namespace

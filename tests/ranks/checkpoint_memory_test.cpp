@@ -128,7 +128,7 @@ TEST(CheckpointMemory, ALoadTakesTheShardAndABound) {
   const int64_t rows = (is_soak() ? int64_t{2000} : int64_t{256}) * 1'000'000 / (kMatrices * kColumns * 4);
   const int64_t bound = is_soak() ? 256'000'000 : 32'000'000;
   PosixStorage storage;
-  const Claim claim = claim_generation(storage, folder / "c", std::nullopt, kQuiet);
+  const Claim claim = take_generation(storage, folder / "c", kQuiet);
   as_processes(4, [&](int64_t rank) {
     Member member(folder / "store4", rank, 4);
     const State state = state_of(rows, rank, 2, 2);

@@ -63,11 +63,6 @@ void remove_cut_off(Storage& storage, const fs::path& root, int64_t generation) 
   for (const fs::path& folder : cut_off) remove_checkpoint(storage, folder);
 }
 
-bool is_taken_over(const fs::path& root, int64_t generation, const Log& log) {
-  const std::vector<Claim> claims = read_claims(root, log);
-  return !claims.empty() && claims.back().generation > generation;
-}
-
 Listed look_at(const fs::path& folder, const SetName& name, const std::vector<Claim>& claims) {
   Listed listed{name, folder, Standing::valid, "", std::nullopt};
   if (!fs::is_directory(fs::symlink_status(folder))) {
@@ -122,9 +117,14 @@ std::vector<Listed> list_checkpoints(const fs::path& root, const Log& log) {
   std::vector<Listed> found;
   if (!fs::is_directory(root)) return found;
   const std::vector<Claim> claims = read_claims(root, log);
-  for (const fs::directory_entry& entry : fs::directory_iterator(root))
-    if (const auto name = parse_set_name(entry.path().filename().string()))
-      found.push_back(look_at(entry.path(), *name, claims));
+  for (const fs::directory_entry& entry : fs::directory_iterator(root)) {
+    const auto name = parse_set_name(entry.path().filename().string());
+    if (!name) continue;
+    Listed listed = look_at(entry.path(), *name, claims);
+    // Not one that an earlier start was about to remove when this one took the run over.
+    if (listed.standing == Standing::valid || fs::exists(fs::symlink_status(listed.folder)))
+      found.push_back(std::move(listed));
+  }
   std::ranges::sort(found, std::greater<>{}, &Listed::name);
   return found;
 }
@@ -146,7 +146,7 @@ void retain(Storage& storage, const fs::path& root, const SetName& verified, int
                                  ? listed.name.generation <= verified.generation
                                  : kept >= keep && listed.name < verified;
     if (!is_needless) continue;
-    if (is_taken_over(root, verified.generation, log)) return;
+    if (newest_generation(root, log) > verified.generation) return;
     remove_checkpoint(storage, listed.folder);
   }
   storage.sync_folder(root);

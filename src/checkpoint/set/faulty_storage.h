@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <functional>
 #include <map>
 #include <set>
 #include <vector>
@@ -24,6 +25,11 @@ class FaultyStorage : public Storage {
   void fail_at(int64_t number, Fault fault) {
     number_ = number;
     fault_ = fault;
+  }
+  // Lets others act just before call `number`.
+  void call_at(int64_t number, std::function<void()> others) {
+    number_ = number;
+    others_ = std::move(others);
   }
   int64_t calls() const { return calls_; }
   bool fired() const { return calls_ >= number_; }
@@ -103,7 +109,9 @@ class FaultyStorage : public Storage {
 
   Fault count(const char* call) {
     if (crashed_) throw std::runtime_error("the process is dead");
-    if (++calls_ != number_ || fault_ == Fault::none) return Fault::none;
+    if (++calls_ != number_) return Fault::none;
+    if (others_) others_();
+    if (fault_ == Fault::none) return fault_;
     if (fault_ == Fault::crash) {
       crashed_ = true;
       throw std::runtime_error("killed");
@@ -151,6 +159,7 @@ class FaultyStorage : public Storage {
   fs::path graveyard_;
   int64_t calls_ = 0, number_ = INT64_MAX;
   Fault fault_ = Fault::none;
+  std::function<void()> others_;
   bool crashed_ = false;
   std::map<int, fs::path> open_;
   std::set<fs::path> unsynced_;

@@ -75,7 +75,7 @@ int64_t Saver::commit(Save& save, const State& state) {
   for (int64_t rank = 0; rank < world_; ++rank) storage_.unlink(save.folder / note_name(rank));
   storage_.sync_folder(save.folder);
 
-  check_not_fenced();
+  check_not_taken_over(root_, claim_.generation, log_);
   const SetName name = save.manifest.name;
   const fs::path target = root_ / to_string(name);
   storage_.rename(save.folder, target);
@@ -114,14 +114,6 @@ void Saver::gather_notes(Save& save) {
     part.tensors = std::move(note.tensors);
     add_part(save.manifest, std::move(part));
   }
-}
-
-void Saver::check_not_fenced() const {
-  const std::vector<Claim> claims = read_claims(root_, log_);
-  if (!claims.empty() && claims.back().generation > claim_.generation)
-    throw WorldError(WorldError::Kind::fenced,
-                     fmt::format("generation {} of {} was taken over by generation {}: this process stops",
-                                 claim_.generation, root_.string(), claims.back().generation));
 }
 
 void Saver::discard(const Save& save) {

@@ -78,7 +78,6 @@ class Saver {
  private:
   void write_manifest(Save& save, const State& state);
   void gather_notes(Save& save);
-  void check_not_fenced() const;
   bool leads() const { return rank_ == 0; }
 
   Storage& storage_;

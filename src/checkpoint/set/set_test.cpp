@@ -49,7 +49,7 @@ struct Values {
   }
 };
 
-// One rank's run: it loads, claims its generation before the first save, and saves.
+// One rank's run: it takes its generation, loads, decides its parent before the first save, and saves.
 class OneRank {
  public:
   OneRank(Storage& storage, const fs::path& root, int64_t keep = 2)
@@ -61,10 +61,12 @@ class OneRank {
         groups_(comm::without_peers(mesh_, 0)),
         assembly_(groups_, at::kCPU) {}
 
+  void take() { claim_ = take_generation(storage_, root_, kQuiet); }
   // Goes on from `parent`, or from what was loaded.
   void claim(std::optional<SetName> parent = std::nullopt) {
-    const Claim claim = claim_generation(storage_, root_, parent ? parent : parent_, kQuiet);
-    saver_.emplace(storage_, root_, claim, 0, 1, keep_, kQuiet);
+    if (!claim_) take();
+    decide_parent(storage_, root_, *claim_, parent ? parent : parent_, kQuiet);
+    saver_.emplace(storage_, root_, *claim_, 0, 1, keep_, kQuiet);
   }
   SaveOutcome save(int64_t step) {
     if (!saver_) claim();
@@ -97,6 +99,7 @@ class OneRank {
   comm::Groups groups_;
   Assembly assembly_;
   std::optional<SetName> parent_;
+  std::optional<Claim> claim_;
   std::optional<Saver> saver_;
 };
 
@@ -331,6 +334,108 @@ TEST(CheckpointSet, S48_NothingGoesOnceALaterStartHasClaimed) {
   second.save(30);
   retain(storage, folder / "c", SetName{30, 2}, 1, kQuiet);
   EXPECT_EQ(names_in(folder / "c"), (std::vector<std::string>{"claims", "step-00000030.g2"}));
+}
+
+// A run whose earlier start is still saving when a later one goes on from it; each does its part between any
+// two calls of the other. Only the newest is kept.
+struct TwoStarts {
+  TestFolder folder;
+  FaultyStorage earlier_storage{folder / "graves"}, later_storage{folder / "more graves"};
+  OneRank earlier{earlier_storage, folder / "c", 1}, later{later_storage, folder / "c", 1};
+  int64_t loaded = 0;
+  TwoStarts() {
+    fs::create_directory(folder / "graves");
+    fs::create_directory(folder / "more graves");
+    for (int64_t step : {10, 20}) earlier.save(step);
+  }
+  void earlier_saves() {
+    try {
+      earlier.save(30);
+    } catch (const WorldError& error) {
+      EXPECT_EQ(error.kind(), WorldError::Kind::fenced) << error.what();
+    }
+  }
+  void later_goes_on() {
+    later.take();
+    loaded = later.load();
+    later.claim();
+  }
+  // What the later start went on from is there, and is what the next one goes on from.
+  void expect_parent_is_kept() {
+    PosixStorage storage;
+    OneRank next(storage, folder / "c", 1);
+    next.take();
+    EXPECT_THAT(loaded, AnyOf(20, 30));
+    EXPECT_EQ(next.load(), loaded);
+  }
+};
+
+// RELIABILITY scenario 48: a start that goes on from a run finds all that it chose, and keeps it, wherever
+// the earlier one is in its save and in its removal of what that makes needless.
+TEST(CheckpointSet, S48_ALaterStartComesAtAnyCallOfASave) {
+  int64_t from_the_last = 0;
+  for (int64_t at = 1;; ++at) {
+    SCOPED_TRACE(at);
+    TwoStarts run;
+    run.earlier_storage.call_at(run.earlier_storage.calls() + at, [&] { run.later_goes_on(); });
+    run.earlier_saves();
+    if (!run.earlier_storage.fired()) break;
+    from_the_last += run.loaded == 30;
+    run.expect_parent_is_kept();
+  }
+  EXPECT_GT(from_the_last, 0);
+}
+
+// The same with the earlier start's save at any call of the later one, and between its steps.
+TEST(CheckpointSet, S48_AnEarlierStartSavesAtAnyCallOfALaterOne) {
+  for (int64_t at = 1;; ++at) {
+    SCOPED_TRACE(at);
+    TwoStarts run;
+    run.later_storage.call_at(at, [&] { run.earlier_saves(); });
+    run.later_goes_on();
+    if (!run.later_storage.fired()) {
+      EXPECT_GT(at, 10);
+      break;
+    }
+    run.expect_parent_is_kept();
+  }
+}
+
+// Killed before its parent is decided, a start limits nothing and is in nobody's way.
+TEST(CheckpointSet, S48_AStartThatDiesBeforeItDecidesLosesNothing) {
+  TwoStarts run;
+  run.later.take();
+  EXPECT_EQ(run.later.load(), 20);
+  PosixStorage storage;
+  OneRank next(storage, run.folder / "c", 1);
+  next.take();
+  EXPECT_EQ(next.load(), 20);
+  next.claim();
+  EXPECT_EQ(next.save(21).name, (SetName{21, 3}));
+  // The one that was only slow is told when it decides.
+  EXPECT_THAT(message_of([&] { run.later.claim(); }), HasSubstr("was taken over by generation 3"));
+  EXPECT_EQ(next.load(), 21);
+}
+
+// A start whose claim fails at any call, with the power lost at that moment or without.
+TEST(CheckpointSet, S48_AClaimThatFailsLosesNothing) {
+  for (const Fault fault : {Fault::eio, Fault::enospc, Fault::crash})
+    for (int64_t at = 1;; ++at) {
+      SCOPED_TRACE(at);
+      TwoStarts run;
+      run.later_storage.fail_at(at, fault);
+      const std::string message = message_of([&] { run.later_goes_on(); });
+      EXPECT_EQ(!message.empty(), run.later_storage.fired()) << message;
+      if (!run.later_storage.fired()) break;
+      if (fault == Fault::crash) run.later_storage.cut_power(run.later_storage.unsynced_names(), true);
+      PosixStorage storage;
+      OneRank next(storage, run.folder / "c", 1);
+      next.take();
+      EXPECT_EQ(next.load(), 20);
+      next.claim();
+      EXPECT_EQ(next.save(21).failure, "");
+      EXPECT_EQ(next.load(), 21);
+    }
 }
 
 TEST(CheckpointSet, ALaterClaimFencesTheEarlierStart) {

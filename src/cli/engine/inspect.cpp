@@ -72,6 +72,9 @@ int list(const fs::path& run, const Options& options) {
     print({{"checkpoints", json}});
   else
     std::printf("%s", all.empty() ? "no checkpoints\n" : table.text().c_str());
+  if (!options.json && !all.empty())
+    std::printf("manifests and sizes were read, contents not: muster inspect %s reads every byte of one\n",
+                (train::RunFolder{run}.checkpoints() / to_string(all.front().name)).c_str());
   return 0;
 }
 

@@ -15,11 +15,12 @@ ContextSaved context_attention(Executor& run, const ContextGroup& group, const a
   return {result.out_NQ, result.lse_BQS, {}};
 }
 
-int64_t kept_elements(const ContextGroup& group, const HeadShape& heads) {
-  const int64_t output = heads.q_size() + heads.query_heads;
+int64_t kept_bytes(const ContextGroup& group, const HeadShape& heads, int64_t element_bytes,
+                   int64_t statistic_bytes) {
+  const int64_t output = element_bytes * heads.q_size() + statistic_bytes * heads.query_heads;
   if (!group.is_split() || group.is_ring()) return output;
   // The rank's heads of whole sequences beside what its rows have.
-  return output + heads.q_size() + group.size() * share_of(heads, group.size()).row();
+  return output + element_bytes * (heads.q_size() + group.size() * share_of(heads, group.size()).row());
 }
 
 ContextBackward::ContextBackward(Executor& run, const ContextGroup& group, at::Tensor qkv_NE,

@@ -17,8 +17,9 @@ struct ContextSaved {
 // Collective over the group, as is what follows. qkv_NE is not changed.
 ContextSaved context_attention(Executor& run, const ContextGroup& group, const at::Tensor& qkv_NE,
                                const Positions& positions, const HeadShape& heads);
-// Elements of a ContextSaved, by row of this rank.
-int64_t kept_elements(const ContextGroup& group, const HeadShape& heads);
+// Bytes of a ContextSaved, by row of this rank, from those of an element and of a statistic.
+int64_t kept_bytes(const ContextGroup& group, const HeadShape& heads, int64_t element_bytes,
+                   int64_t statistic_bytes);
 
 // Made before the gradient of the output is known, so that messages travel while it is worked out.
 class ContextBackward {

@@ -1,6 +1,8 @@
 // Ring attention (Liu et al. 2023): the keys and values of every rank go round the context group while each
 // rank's queries meet those at hand, and the parts are joined by an online softmax. In backward they go round
-// again, and their gradients follow them one hop behind until they are home.
+// again, and their gradients follow them one hop behind until they are home. What waits and travels between
+// two hops, the output and the gradients of queries, keys and values, is in the executor's format: bfloat16
+// is rounded once a hop, and added in fp32.
 //
 // Everything here is collective over the group. Each hop is a send to the next rank and a receive from the
 // one before, in an order that completes where a send waits for its receive.

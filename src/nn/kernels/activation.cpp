@@ -1,6 +1,7 @@
 #include "nn/kernels/kernels.h"
 #include "nn/kernels/parallel.h"
 #include "nn/kernels/vector_math.h"
+#include "nn/kernels/wide.h"
 
 namespace muster::nn::kernels {
 namespace {
@@ -11,23 +12,29 @@ constexpr double kGeluCube = 0.044715;
 template <class T>
 MUSTER_CLONES void swiglu_rows(T* h, const T* gate_up, int64_t rows, int64_t size) {
   for (int64_t row = 0; row < rows; ++row, h += size, gate_up += 2 * size)
-    for (int64_t i = 0; i < size; ++i) h[i] = gate_up[i] * sigmoid_of(gate_up[i]) * gate_up[size + i];
+    for (int64_t i = 0; i < size; ++i) {
+      const wide_t<T> gate = wide(gate_up[i]);
+      h[i] = rounded<T>(gate * sigmoid_of(gate) * wide(gate_up[size + i]));
+    }
 }
 
 template <class T>
 MUSTER_CLONES void swiglu_backward_rows(T* gate_up, T* dh, int64_t rows, int64_t size) {
+  using W = wide_t<T>;
   for (int64_t row = 0; row < rows; ++row, dh += size, gate_up += 2 * size) {
     T* __restrict gate = gate_up;
     T* __restrict up = gate_up + size;
     T* __restrict d = dh;
+#pragma GCC ivdep
     for (int64_t i = 0; i < size; ++i) {
-      const T s = sigmoid_of(gate[i]);
-      const T silu = gate[i] * s;
-      const T dsilu = d[i] * up[i];
-      const T dup = d[i] * silu;
-      d[i] = silu * up[i];
-      gate[i] = dsilu * (s + silu * (T(1) - s));
-      up[i] = dup;
+      const W g = wide(gate[i]), u = wide(up[i]), dh_i = wide(d[i]);
+      const W s = sigmoid_of(g);
+      const W silu = g * s;
+      const W dsilu = dh_i * u;
+      const W dup = dh_i * silu;
+      d[i] = rounded<T>(silu * u);
+      gate[i] = rounded<T>(dsilu * (s + silu * (W(1) - s)));
+      up[i] = rounded<T>(dup);
     }
   }
 }
@@ -40,20 +47,22 @@ inline __attribute__((always_inline)) T tanh_of(T z) {
 
 template <class T>
 MUSTER_CLONES void gelu_range(T* __restrict h, const T* __restrict a, int64_t count) {
+  using W = wide_t<T>;
   for (int64_t i = 0; i < count; ++i) {
-    const T x = a[i];
-    h[i] = T(0.5) * x * (T(1) + tanh_of(T(kGeluScale) * (x + T(kGeluCube) * x * x * x)));
+    const W x = wide(a[i]);
+    h[i] = rounded<T>(W(0.5) * x * (W(1) + tanh_of(W(kGeluScale) * (x + W(kGeluCube) * x * x * x))));
   }
 }
 
 template <class T>
 MUSTER_CLONES void gelu_backward_range(T* __restrict a, T* __restrict dh, int64_t count) {
+  using W = wide_t<T>;
   for (int64_t i = 0; i < count; ++i) {
-    const T x = a[i], d = dh[i];
-    const T t = tanh_of(T(kGeluScale) * (x + T(kGeluCube) * x * x * x));
-    const T inner = T(kGeluScale) * (T(1) + T(3 * kGeluCube) * x * x);
-    dh[i] = T(0.5) * x * (T(1) + t);
-    a[i] = d * (T(0.5) * (T(1) + t) + T(0.5) * x * (T(1) - t * t) * inner);
+    const W x = wide(a[i]), d = wide(dh[i]);
+    const W t = tanh_of(W(kGeluScale) * (x + W(kGeluCube) * x * x * x));
+    const W inner = W(kGeluScale) * (W(1) + W(3 * kGeluCube) * x * x);
+    dh[i] = rounded<T>(W(0.5) * x * (W(1) + t));
+    a[i] = rounded<T>(d * (W(0.5) * (W(1) + t) + W(0.5) * x * (W(1) - t * t) * inner));
   }
 }
 

@@ -1,47 +1,42 @@
-#include <bit>
 #include <cmath>
 
 #include "nn/kernels/kernels.h"
 #include "nn/kernels/parallel.h"
 #include "nn/kernels/vector_math.h"
+#include "nn/kernels/wide.h"
 
 namespace muster::nn::kernels {
 namespace {
 
-inline __attribute__((always_inline)) float from_bfloat16(uint16_t bits) {
-  return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16);
-}
-// To nearest, ties to even; moments are finite, since an update with others is skipped.
-inline __attribute__((always_inline)) uint16_t to_bfloat16(float x) {
-  const auto bits = std::bit_cast<uint32_t>(x);
-  return static_cast<uint16_t>((bits + 0x7fff + ((bits >> 16) & 1)) >> 16);
-}
+using c10::BFloat16;
 
-// T's constants of AdamW.
-template <class T>
+// A's constants of AdamW.
+template <class A>
 struct Rule {
-  T keep, beta1, beta2, scale, rate, root, eps;
+  A keep, beta1, beta2, scale, rate, root, eps;
 };
 
-template <class T>
-MUSTER_CLONES void adamw_range(T* value, const T* gradient, uint16_t* first, uint16_t* second, int64_t count,
-                               Rule<T> r) {
+template <class A, class T, class G, class S>
+MUSTER_CLONES void adamw_range(T* value, const G* gradient, S* first, S* second, int64_t count, Rule<A> r) {
+#pragma GCC ivdep
   for (int64_t i = 0; i < count; ++i) {
-    const T g = gradient[i] * r.scale;
-    const T m = r.beta1 * static_cast<T>(from_bfloat16(first[i])) + (1 - r.beta1) * g;
-    const T v = r.beta2 * static_cast<T>(from_bfloat16(second[i])) + (1 - r.beta2) * g * g;
-    first[i] = to_bfloat16(static_cast<float>(m));
-    second[i] = to_bfloat16(static_cast<float>(v));
-    value[i] = value[i] * r.keep - r.rate * m / (std::sqrt(v) * r.root + r.eps);
+    const A g = static_cast<A>(wide(gradient[i])) * r.scale;
+    const A m = r.beta1 * static_cast<A>(wide(first[i])) + (1 - r.beta1) * g;
+    const A v = r.beta2 * static_cast<A>(wide(second[i])) + (1 - r.beta2) * g * g;
+    first[i] = rounded<S>(static_cast<wide_t<S>>(m));
+    second[i] = rounded<S>(static_cast<wide_t<S>>(v));
+    value[i] =
+        rounded<T>(static_cast<A>(wide(value[i])) * r.keep - r.rate * m / (std::sqrt(v) * r.root + r.eps));
   }
 }
 
 }  // namespace
 
-template <class T>
-void adamw(T* value, const T* gradient, uint16_t* first, uint16_t* second, int64_t count, const AdamW& rule) {
-  const auto as = [](double x) { return static_cast<T>(x); };
-  const Rule<T> r{as(1 - rule.learning_rate * rule.weight_decay),
+template <class T, class G, class S>
+void adamw(T* value, const G* gradient, S* first, S* second, int64_t count, const AdamW& rule) {
+  using A = wide_t<T>;
+  const auto as = [](double x) { return static_cast<A>(x); };
+  const Rule<A> r{as(1 - rule.learning_rate * rule.weight_decay),
                   as(rule.beta1),
                   as(rule.beta2),
                   as(1 / rule.divisor),
@@ -53,6 +48,16 @@ void adamw(T* value, const T* gradient, uint16_t* first, uint16_t* second, int64
   });
 }
 
-MUSTER_INSTANTIATE(adamw);
+#define MUSTER_ADAMW(T, G, S) template void adamw(T*, const G*, S*, S*, int64_t, const AdamW&)
+MUSTER_ADAMW(float, float, float);
+MUSTER_ADAMW(float, float, BFloat16);
+MUSTER_ADAMW(float, BFloat16, float);
+MUSTER_ADAMW(float, BFloat16, BFloat16);
+MUSTER_ADAMW(BFloat16, float, float);
+MUSTER_ADAMW(BFloat16, float, BFloat16);
+MUSTER_ADAMW(BFloat16, BFloat16, float);
+MUSTER_ADAMW(BFloat16, BFloat16, BFloat16);
+MUSTER_ADAMW(double, double, BFloat16);
+#undef MUSTER_ADAMW
 
 }  // namespace muster::nn::kernels

@@ -6,6 +6,7 @@
 #include "nn/kernels/kernels.h"
 #include "nn/kernels/parallel.h"
 #include "nn/kernels/vector_math.h"
+#include "nn/kernels/wide.h"
 
 namespace muster::nn::kernels {
 namespace {
@@ -86,16 +87,16 @@ MUSTER_CLONES void to_normal(float* normal, const Word* words) {
 
 template <class T>
 MUSTER_CLONES void scale_range(T* __restrict x, const float* __restrict normal, int64_t count, float scale) {
-  for (int64_t i = 0; i < count; ++i) x[i] = static_cast<T>(normal[i] * scale);
+  for (int64_t i = 0; i < count; ++i) x[i] = rounded<T>(static_cast<wide_t<T>>(normal[i] * scale));
 }
 
 template <class T>
 MUSTER_CLONES void drop_range(T* out, const T* x, const uint32_t* words, int64_t count, uint32_t threshold,
-                              T scale) {
+                              wide_t<T> scale) {
 #pragma GCC ivdep
   for (int64_t i = 0; i < count; ++i) {
-    const T kept = x[i] * scale;
-    out[i] = words[i] >= threshold ? kept : T(0);
+    const wide_t<T> kept = wide(x[i]) * scale;
+    out[i] = rounded<T>(words[i] >= threshold ? kept : wide_t<T>(0));
   }
 }
 
@@ -128,7 +129,7 @@ void fill_normal(T* x, int64_t count, int64_t first, PhiloxKey key, double scale
 template <class T>
 void dropout(T* out, const T* x, int64_t count, int64_t first, uint64_t draw, PhiloxKey key, double p) {
   const auto threshold = static_cast<uint32_t>(std::min(p * 0x1p32, 4294967295.0));
-  const T scale = static_cast<T>(1 / (1 - p));
+  const auto scale = static_cast<wide_t<T>>(1 / (1 - p));
   over_batches(count, first, [=](int64_t start, int64_t begin, int64_t end) {
     uint32_t words[kBatch];
     draw_words(words, static_cast<uint64_t>(start / 4), draw, key);

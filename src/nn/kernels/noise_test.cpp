@@ -100,6 +100,12 @@ TEST(Normal, ScaledAndInDouble) {
   EXPECT_TRUE(wide.equal(normals(3000, 0, kKey, 0.02).to(at::kDouble)));
 }
 
+TEST(Normal, InBfloat16TheyAreRounded) {
+  const at::Tensor x = at::empty({3000}, at::kBFloat16);
+  kernels::fill_normal(data<c10::BFloat16>(x), 3000, 0, kKey, 0.02);
+  EXPECT_TRUE(x.equal(normals(3000, 0, kKey, 0.02).to(at::kBFloat16)));
+}
+
 TEST(DropoutKernel, KeepsAShareAndScalesIt) {
   constexpr int64_t kCount = 1 << 20;
   for (double p : {0.01, 0.1, 0.5, 0.9}) {
@@ -137,6 +143,12 @@ TEST(DropoutKernel, OutOfPlaceInBothTypes) {
   const at::Tensor x = normal({700}, at::kDouble, 1), out = at::empty_like(x);
   kernels::dropout(data<double>(out), data<double>(x), 700, 9, 1, kKey, 0.25);
   EXPECT_LE(relative_error(out, x * mask(700, 9, 1, 0.25).ne(0) / 0.75), 1e-15);
+}
+
+TEST(DropoutKernel, InBfloat16ItIsRoundedOnce) {
+  const at::Tensor x = normal({700}, at::kBFloat16, 1), out = at::empty_like(x);
+  kernels::dropout(data<c10::BFloat16>(out), data<c10::BFloat16>(x), 700, 9, 1, kKey, 0.25);
+  EXPECT_TRUE(out.equal((x.to(at::kFloat) * mask(700, 9, 1, 0.25)).to(at::kBFloat16)));
 }
 
 }  // namespace

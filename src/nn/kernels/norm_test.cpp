@@ -6,6 +6,8 @@
 namespace muster::nn {
 namespace {
 
+using kernels::wide_t;
+
 constexpr double kEps = 1e-2;
 
 template <class T>
@@ -14,12 +16,12 @@ TYPED_TEST_SUITE(NormKernels, Types);
 
 // x, w, b, dy, y, mean, rstd, dx, dw, db: outputs hold numbers before, so that what is not written shows.
 template <class T>
-Tensors norm_tensors(int64_t rows, int64_t size) {
+Tensors norm_tensors(int64_t rows, int64_t size, at::ScalarType gradient = kType<T>) {
   Tensors t;
   for (uint64_t seed = 0; seed < 10; ++seed) {
     const bool by_column = seed == 1 || seed == 2 || seed > 7, by_row = seed == 5 || seed == 6;
-    t.push_back(by_column ? normal({size}, kType<T>, seed)
-                : by_row  ? normal({rows}, kType<T>, seed)
+    t.push_back(by_column ? normal({size}, seed > 7 ? gradient : kType<T>, seed)
+                : by_row  ? normal({rows}, kStatistic<T>, seed)
                           : normal({rows, size}, kType<T>, seed));
   }
   t[0] += 3;  // a mean that cancels badly in the one-pass formula
@@ -29,10 +31,12 @@ Tensors norm_tensors(int64_t rows, int64_t size) {
 TYPED_TEST(NormKernels, RmsNorm) {
   using T = TypeParam;
   over_shapes([](int64_t rows, int64_t size) {
-    expect_agreement(
+    expect_agreement<T>(
         norm_tensors<T>(rows, size), 16,
-        [=](Tensors& t) {
-          kernels::rms_norm(data<T>(t[4]), data<T>(t[6]), data<T>(t[0]), data<T>(t[1]), rows, size, kEps);
+        [=](auto zero, Tensors& t) {
+          using T = decltype(zero);
+          kernels::rms_norm(data<T>(t[4]), data<wide_t<T>>(t[6]), data<T>(t[0]), data<T>(t[1]), rows, size,
+                            kEps);
         },
         [=](Tensors& t) { composite::rms_norm(t[4], t[6], t[0], t[1], kEps); });
   });
@@ -41,11 +45,12 @@ TYPED_TEST(NormKernels, RmsNorm) {
 TYPED_TEST(NormKernels, LayerNorm) {
   using T = TypeParam;
   over_shapes([](int64_t rows, int64_t size) {
-    expect_agreement(
+    expect_agreement<T>(
         norm_tensors<T>(rows, size), 64,
-        [=](Tensors& t) {
-          kernels::layer_norm(data<T>(t[4]), data<T>(t[5]), data<T>(t[6]), data<T>(t[0]), data<T>(t[1]),
-                              data<T>(t[2]), rows, size, kEps);
+        [=](auto zero, Tensors& t) {
+          using T = decltype(zero);
+          kernels::layer_norm(data<T>(t[4]), data<wide_t<T>>(t[5]), data<wide_t<T>>(t[6]), data<T>(t[0]),
+                              data<T>(t[1]), data<T>(t[2]), rows, size, kEps);
         },
         [=](Tensors& t) { composite::layer_norm(t[4], t[5], t[6], t[0], t[1], t[2], kEps); });
   });
@@ -56,13 +61,13 @@ TYPED_TEST(NormKernels, AgainGivesTheSameBits) {
   over_shapes([](int64_t rows, int64_t size) {
     Tensors t = norm_tensors<T>(rows, size);
     const at::Tensor again = at::empty_like(t[4]);
-    kernels::rms_norm(data<T>(t[4]), data<T>(t[6]), data<T>(t[0]), data<T>(t[1]), rows, size, kEps);
-    kernels::rms_norm_again(data<T>(again), data<T>(t[6]), data<T>(t[0]), data<T>(t[1]), rows, size);
+    kernels::rms_norm(data<T>(t[4]), data<wide_t<T>>(t[6]), data<T>(t[0]), data<T>(t[1]), rows, size, kEps);
+    kernels::rms_norm_again(data<T>(again), data<wide_t<T>>(t[6]), data<T>(t[0]), data<T>(t[1]), rows, size);
     EXPECT_TRUE(again.equal(t[4]));
-    kernels::layer_norm(data<T>(t[4]), data<T>(t[5]), data<T>(t[6]), data<T>(t[0]), data<T>(t[1]),
-                        data<T>(t[2]), rows, size, kEps);
-    kernels::layer_norm_again(data<T>(again), data<T>(t[5]), data<T>(t[6]), data<T>(t[0]), data<T>(t[1]),
-                              data<T>(t[2]), rows, size);
+    kernels::layer_norm(data<T>(t[4]), data<wide_t<T>>(t[5]), data<wide_t<T>>(t[6]), data<T>(t[0]),
+                        data<T>(t[1]), data<T>(t[2]), rows, size, kEps);
+    kernels::layer_norm_again(data<T>(again), data<wide_t<T>>(t[5]), data<wide_t<T>>(t[6]), data<T>(t[0]),
+                              data<T>(t[1]), data<T>(t[2]), rows, size);
     EXPECT_TRUE(again.equal(t[4]));
   });
 }
@@ -71,12 +76,14 @@ TYPED_TEST(NormKernels, AgainGivesTheSameBits) {
 TYPED_TEST(NormKernels, RmsNormBackward) {
   using T = TypeParam;
   for (bool add : {false, true})
-    over_shapes([add](int64_t rows, int64_t size) {
-      expect_agreement(
-          norm_tensors<T>(rows, size), 64,
-          [=](Tensors& t) {
-            kernels::rms_norm_backward(data<T>(t[7]), data<T>(t[8]), add, data<T>(t[3]), data<T>(t[0]),
-                                       data<T>(t[6]), data<T>(t[1]), rows, size);
+    over_shapes_and_gradients<T>([add](int64_t rows, int64_t size, at::ScalarType gradient) {
+      expect_agreement<T>(
+          norm_tensors<T>(rows, size, gradient), 64,
+          [=](auto, Tensors& t) {
+            with_types(t[0], t[8], [&]<class T, class G>(T, G) {
+              kernels::rms_norm_backward(data<T>(t[7]), data<G>(t[8]), add, data<T>(t[3]), data<T>(t[0]),
+                                         data<wide_t<T>>(t[6]), data<T>(t[1]), rows, size);
+            });
           },
           [=](Tensors& t) { composite::rms_norm_backward(t[7], t[8], add, t[3], t[0], t[6], t[1]); });
     });
@@ -85,14 +92,16 @@ TYPED_TEST(NormKernels, RmsNormBackward) {
 TYPED_TEST(NormKernels, LayerNormBackward) {
   using T = TypeParam;
   for (int add = 0; add < 4; ++add)
-    over_shapes([add](int64_t rows, int64_t size) {
+    over_shapes_and_gradients<T>([add](int64_t rows, int64_t size, at::ScalarType gradient) {
       const bool add_w = add & 1, add_b = add & 2;
-      expect_agreement(
-          norm_tensors<T>(rows, size), 64,
-          [=](Tensors& t) {
-            kernels::layer_norm_backward(data<T>(t[7]), data<T>(t[8]), data<T>(t[9]), add_w, add_b,
-                                         data<T>(t[3]), data<T>(t[0]), data<T>(t[5]), data<T>(t[6]),
-                                         data<T>(t[1]), rows, size);
+      expect_agreement<T>(
+          norm_tensors<T>(rows, size, gradient), 64,
+          [=](auto, Tensors& t) {
+            with_types(t[0], t[8], [&]<class T, class G>(T, G) {
+              kernels::layer_norm_backward(data<T>(t[7]), data<G>(t[8]), data<G>(t[9]), add_w, add_b,
+                                           data<T>(t[3]), data<T>(t[0]), data<wide_t<T>>(t[5]),
+                                           data<wide_t<T>>(t[6]), data<T>(t[1]), rows, size);
+            });
           },
           [=](Tensors& t) {
             composite::layer_norm_backward(t[7], t[8], t[9], add_w, add_b, t[3], t[0], t[5], t[6], t[1]);

@@ -17,11 +17,12 @@ TYPED_TEST(RowKernels, Embed) {
   over_shapes([](int64_t rows, int64_t size) {
     // The first id of a table that has all of them, or only some.
     for (const int64_t first : {0, 4, -7})
-      expect_agreement(
+      expect_agreement<T>(
           {normal({rows, size}, kType<T>, 1), normal({kVocabulary, size}, kType<T>, 2),
            integers(0, kVocabulary, rows, 3)},
           1,
-          [=](Tensors& t) {
+          [=](auto zero, Tensors& t) {
+            using T = decltype(zero);
             kernels::embed(data<T>(t[0]), data<T>(t[1]), data<int32_t>(t[2]), rows, size, first, kVocabulary);
           },
           [=](Tensors& t) { composite::embed(t[0], t[1], t[2], first); });
@@ -31,15 +32,17 @@ TYPED_TEST(RowKernels, Embed) {
 // 130 rows of 11 ids: every id comes many times.
 TYPED_TEST(RowKernels, EmbedBackwardAdds) {
   using T = TypeParam;
-  over_shapes([](int64_t rows, int64_t size) {
+  over_shapes_and_gradients<T>([](int64_t rows, int64_t size, at::ScalarType gradient) {
     for (const int64_t first : {0, 4, -7})
-      expect_agreement(
-          {normal({kVocabulary, size}, kType<T>, 1), normal({rows, size}, kType<T>, 2),
+      expect_agreement<T>(
+          {normal({kVocabulary, size}, gradient, 1), normal({rows, size}, kType<T>, 2),
            integers(0, kVocabulary, rows, 3)},
           16,
-          [=](Tensors& t) {
-            kernels::embed_backward(data<T>(t[0]), data<T>(t[1]), data<int32_t>(t[2]), rows, size, first,
-                                    kVocabulary);
+          [=](auto, Tensors& t) {
+            with_types(t[1], t[0], [&]<class T, class G>(T, G) {
+              kernels::embed_backward(data<G>(t[0]), data<T>(t[1]), data<int32_t>(t[2]), rows, size, first,
+                                      kVocabulary);
+            });
           },
           [=](Tensors& t) { composite::embed_backward(t[0], t[1], t[2], first); });
   });
@@ -47,12 +50,16 @@ TYPED_TEST(RowKernels, EmbedBackwardAdds) {
 
 TYPED_TEST(RowKernels, SumRows) {
   using T = TypeParam;
-  over_shapes([](int64_t rows, int64_t size) {
+  over_shapes_and_gradients<T>([](int64_t rows, int64_t size, at::ScalarType gradient) {
     for (bool add : {false, true})
       for (int64_t groups : {int64_t{1}, rows, rows % 5 == 0 ? int64_t{5} : int64_t{1}})
-        expect_agreement(
-            {normal({groups, size}, kType<T>, 1), normal({rows, size}, kType<T>, 2)}, 32,
-            [=](Tensors& t) { kernels::sum_rows(data<T>(t[0]), add, data<T>(t[1]), rows, size, groups); },
+        expect_agreement<T>(
+            {normal({groups, size}, gradient, 1), normal({rows, size}, kType<T>, 2)}, 32,
+            [=](auto, Tensors& t) {
+              with_types(t[1], t[0], [&]<class T, class G>(T, G) {
+                kernels::sum_rows(data<G>(t[0]), add, data<T>(t[1]), rows, size, groups);
+              });
+            },
             [=](Tensors& t) { composite::sum_rows(t[0], add, t[1], groups); });
   });
 }
@@ -60,9 +67,12 @@ TYPED_TEST(RowKernels, SumRows) {
 TYPED_TEST(RowKernels, AddBias) {
   using T = TypeParam;
   over_shapes([](int64_t rows, int64_t size) {
-    expect_agreement(
+    expect_agreement<T>(
         {normal({rows, size}, kType<T>, 1), normal({size}, kType<T>, 2)}, 1,
-        [=](Tensors& t) { kernels::add_bias(data<T>(t[0]), data<T>(t[1]), rows, size); },
+        [=](auto zero, Tensors& t) {
+          using T = decltype(zero);
+          kernels::add_bias(data<T>(t[0]), data<T>(t[1]), rows, size);
+        },
         [](Tensors& t) { composite::add_bias(t[0], t[1]); });
   });
 }
@@ -84,6 +94,21 @@ TYPED_TEST(RowKernels, SumOfSquares) {
     EXPECT_EQ(one, two) << count;
     EXPECT_NEAR(one, right, right * 1e-13) << count;
   }
+}
+
+// CASES B068: what is less than half a unit of the sum counts where there is much of it.
+TEST(Bfloat16Sums, B068SmallContributionsDoNotVanish) {
+  constexpr int64_t kRows = 512, kSize = 20;
+  const at::Tensor x = at::full({kRows, kSize}, 0x1p-9, at::kBFloat16);
+  const at::Tensor sum = at::ones({kSize}, at::kBFloat16), table = at::ones({2, kSize}, at::kBFloat16);
+  using T = c10::BFloat16;
+  kernels::sum_rows(data<T>(sum), /*accumulate=*/true, data<T>(x), kRows, kSize, 1);
+  EXPECT_TRUE(sum.eq(2).all().item<bool>()) << sum[0].item<float>();
+  // Between them rows of the other id.
+  const at::Tensor ids = at::arange(2 * kRows, at::kInt).remainder(2);
+  kernels::embed_backward(data<T>(table), data<T>(x.repeat({2, 1})), data<int32_t>(ids), 2 * kRows, kSize, 0,
+                          2);
+  EXPECT_TRUE(table.eq(2).all().item<bool>()) << table[0][0].item<float>();
 }
 
 // The square of 1e30 is no float.

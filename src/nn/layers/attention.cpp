@@ -39,14 +39,16 @@ at::Tensor AttentionLayer::output(Executor& run, const Dropout& dropout, const S
   return out_MH;
 }
 
-KeepCosts AttentionLayer::costs(int64_t rows, int64_t length, int64_t element_bytes) const {
+KeepCosts AttentionLayer::costs(int64_t rows, int64_t length, int64_t element_bytes,
+                                int64_t statistic_bytes) const {
   const int64_t hidden = p_.qkv.norm.weight->value.numel(), statistics = p_.qkv.norm.bias ? 2 : 1;
-  const int64_t core = kept_elements(context_, heads_), row = heads_.row(), here = rows / group_.row_shares();
-  const int64_t stream = here * (hidden + statistics);
+  const int64_t core = kept_bytes(context_, heads_, element_bytes, statistic_bytes);
+  const int64_t row = element_bytes * heads_.row(), here = rows / group_.row_shares();
+  const int64_t stream = here * (element_bytes * hidden + statistic_bytes * statistics);
   const auto matmul = [&](int64_t in, int64_t out) { return 2.0 * static_cast<double>(rows * in * out); };
   const double core_flops = matmul(length, heads_.q_size());  // two products over half of the positions
-  return {{{element_bytes * (stream + rows * (row + core)), 0},
-           {element_bytes * (stream + rows * row), core_flops},
+  return {{{stream + rows * (row + core), 0},
+           {stream + rows * row, core_flops},
            {element_bytes * here * hidden,
             core_flops + matmul(hidden, heads_.row()) + matmul(heads_.q_size(), hidden)}}};
 }

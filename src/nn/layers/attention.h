@@ -37,7 +37,7 @@ class AttentionLayer {
   void backward(Executor& run, at::Tensor d_MH, const Positions& positions, const RotaryTable& rotary,
                 const Dropout& dropout, Saved& saved) const;
   // Of `rows` rows in sequences of `length`: the bytes of a Saved, the FLOPs of restore().
-  KeepCosts costs(int64_t rows, int64_t length, int64_t element_bytes) const;
+  KeepCosts costs(int64_t rows, int64_t length, int64_t element_bytes, int64_t statistic_bytes) const;
 
  private:
   Parameters p_;

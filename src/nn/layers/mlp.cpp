@@ -30,10 +30,10 @@ at::Tensor MlpLayer::output(Executor& run, const Dropout& dropout, const Saved& 
   return out_MH;
 }
 
-KeepCosts MlpLayer::costs(int64_t rows, int64_t element_bytes) const {
+KeepCosts MlpLayer::costs(int64_t rows, int64_t element_bytes, int64_t statistic_bytes) const {
   const int64_t hidden = p_.up.norm.weight->value.numel(), statistics = p_.up.norm.bias ? 2 : 1;
   const int64_t width = p_.up.weight->outputs(), here = rows / group_.row_shares();
-  const KeepCost all{element_bytes * (here * (hidden + statistics) + rows * width), 0};
+  const KeepCost all{element_bytes * (here * hidden + rows * width) + statistic_bytes * here * statistics, 0};
   return {{all, all, {0, 2.0 * static_cast<double>(rows * hidden * width)}}};
 }
 

@@ -30,7 +30,7 @@ class MlpLayer {
                      Saved* saved) const;
   void restore(Executor& run, Saved& saved) const;
   void backward(Executor& run, at::Tensor d_MH, const Dropout& dropout, Saved& saved) const;
-  KeepCosts costs(int64_t rows, int64_t element_bytes) const;
+  KeepCosts costs(int64_t rows, int64_t element_bytes, int64_t statistic_bytes) const;
 
  private:
   at::Tensor output(Executor& run, const Dropout& dropout, const Saved& saved) const;

@@ -13,10 +13,6 @@ double product_flops(const spec::Blocks& blocks, const HeadShape& shape) {
   return 2.0 * static_cast<double>(spec::pairs_of(blocks)) * static_cast<double>(shape.q_size());
 }
 
-at::ScalarType statistics_type(const at::Tensor& x) {
-  return x.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
-}
-
 void rotate_run(const at::Tensor& qkv_NE, const HeadShape& shape, const RotaryTable& table, const RowRun& at,
                 bool back) {
   const int64_t heads = shape.query_heads + shape.key_heads, row_size = qkv_NE.size(1);
@@ -28,12 +24,14 @@ void rotate_run(const at::Tensor& qkv_NE, const HeadShape& shape, const RotaryTa
         rows_NE.narrow(1, 0, heads * shape.head_dim).view({at.rows, heads, shape.head_dim}), cos, sin, back);
   with_type(qkv_NE, [&](auto zero) {
     using T = decltype(zero);
+    using Angle = kernels::wide_t<T>;
     T* x = data<T>(rows_NE);
     if (back)
-      kernels::rotate_back(x, x, data<T>(cos), data<T>(sin), at.rows, at.rows, heads, shape.head_dim,
+      kernels::rotate_back(x, x, data<Angle>(cos), data<Angle>(sin), at.rows, at.rows, heads, shape.head_dim,
                            row_size, row_size);
     else
-      kernels::rotate(x, data<T>(cos), data<T>(sin), at.rows, at.rows, heads, shape.head_dim, row_size);
+      kernels::rotate(x, data<Angle>(cos), data<Angle>(sin), at.rows, at.rows, heads, shape.head_dim,
+                      row_size);
   });
 }
 
@@ -53,7 +51,7 @@ AttentionOutput attention(Executor& run, const at::Tensor& qkv_NE, int64_t lengt
   const int64_t rows = qkv_NE.size(0);
   const AttentionOutput result{
       run.empty({rows, shape.q_size()}, Category::activations),
-      run.empty({rows / length, shape.query_heads, length}, Category::activations, statistics_type(qkv_NE))};
+      run.empty({rows / length, shape.query_heads, length}, Category::activations, run.statistics_dtype())};
   const Cost cost{2 * product_flops(blocks, shape), bytes_of(qkv_NE)};
   run.run("attention", cost, [&] {
     if (qkv_NE.is_cpu()) return tiled_attention(result, qkv_NE, length, shape, blocks);

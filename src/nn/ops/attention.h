@@ -15,7 +15,8 @@ struct HeadShape {
   int64_t row() const { return q_size() + 2 * kv_size(); }
 };
 
-// cos and sin of the angles of rotary positions, [L, D / 2] each (Su et al. 2021, section 3.4.2).
+// cos and sin of the angles of rotary positions, [L, D / 2] each, in the executor's format for statistics (Su
+// et al. 2021, section 3.4.2).
 struct RotaryTable {
   at::Tensor cos_LD, sin_LD;
   bool defined() const { return cos_LD.defined(); }
@@ -27,7 +28,7 @@ void rotate(Executor& run, at::Tensor qkv_NE, const HeadShape& heads, const Rota
 
 struct AttentionOutput {
   at::Tensor out_NQ;   // [N, Q D]
-  at::Tensor lse_BQS;  // log of the sum of exponentials of each query's scores
+  at::Tensor lse_BQS;  // log of the sum of exponentials of each query's scores, never in bfloat16
 };
 
 // softmax(q k^T / sqrt(D)) v without ever holding the scores (Dao et al. 2022, algorithm 1), over causal
@@ -39,7 +40,8 @@ void attention_backward(Executor& run, at::Tensor qkv_NE, const AttentionOutput&
                         const at::Tensor& dout_NQ, int64_t length, const HeadShape& heads,
                         const spec::Blocks& blocks);
 
-// The keys and values of other rows, kv_NK [N, 2 K D], join `result`, which has seen others before.
+// The keys and values of other rows, kv_NK [N, 2 K D], join `result`, which has seen others before. What is
+// bfloat16 is rounded once a call: out_NQ here, dq_NQ and dkv_NK below.
 void attention_to(Executor& run, const AttentionOutput& result, const at::Tensor& qkv_NE,
                   const at::Tensor& kv_NK, int64_t length, const HeadShape& heads,
                   const spec::Blocks& blocks);

@@ -43,7 +43,7 @@ void largest_logit(at::Tensor most_N, const at::Tensor& logits_NV);
 // sums_2N: the kernel's sums and picked.
 void exp_sums(at::Tensor logits_NV, at::Tensor sums_2N, const at::Tensor& most_N, const at::Tensor& targets_N,
               int64_t first_id, bool gradient);
-void split_cross_entropy(at::Tensor exps_NV, at::Tensor losses_N, const at::Tensor& sums_2N,
+void split_cross_entropy(at::Tensor left_NV, at::Tensor losses_N, const at::Tensor& sums_2N,
                          const at::Tensor& most_N, const at::Tensor& targets_N, int64_t first_id,
                          bool gradient);
 

@@ -19,9 +19,10 @@ void sum_rows(Executor& run, Weight& weight, const at::Tensor& x_NS, int64_t gro
   const bool add = weight.accumulate();
   run.run("sum_rows", {0, bytes_of(x_NS, 1)}, [&] {
     if (!x_NS.is_cpu()) return composite::sum_rows(weight.gradient, add, x_NS, groups);
-    with_type(x_NS, [&](auto zero) {
+    with_types(x_NS, weight.gradient, [&](auto zero, auto zero_gradient) {
       using T = decltype(zero);
-      kernels::sum_rows(data<T>(weight.gradient), add, data<T>(x_NS), x_NS.size(0), x_NS.size(1), groups);
+      kernels::sum_rows(data<decltype(zero_gradient)>(weight.gradient), add, data<T>(x_NS), x_NS.size(0),
+                        x_NS.size(1), groups);
     });
   });
 }

@@ -4,6 +4,7 @@
 #include "nn/kernels/kernels.h"
 #include "nn/ops/composite.h"
 #include "nn/ops/dispatch.h"
+#include "nn/wide.h"
 
 namespace muster::nn {
 namespace {
@@ -37,10 +38,10 @@ void token_backward(Executor& run, const TensorGroup& group, const at::Tensor& d
   run.run("embedding_backward", {0, 2 * static_cast<int64_t>(dy_NH.nbytes())}, [&] {
     if (!add) token.gradient.zero_();
     if (!dy_NH.is_cpu()) return composite::embed_backward(token.gradient, dy_NH, ids_N, first_id);
-    with_type(dy_NH, [&](auto zero) {
+    with_types(dy_NH, token.gradient, [&](auto zero, auto zero_gradient) {
       using T = decltype(zero);
-      kernels::embed_backward(data<T>(token.gradient), data<T>(dy_NH), data<int32_t>(ids_N), dy_NH.size(0),
-                              dy_NH.size(1), first_id, ids_here);
+      kernels::embed_backward(data<decltype(zero_gradient)>(token.gradient), data<T>(dy_NH),
+                              data<int32_t>(ids_N), dy_NH.size(0), dy_NH.size(1), first_id, ids_here);
     });
   });
 }
@@ -50,9 +51,11 @@ void position_backward(Executor& run, const at::Tensor& dy_MH, Weight& position,
                        const std::vector<RowRun>& rows) {
   const bool add = position.accumulate();
   run.run("sum_rows", {0, static_cast<int64_t>(dy_MH.nbytes())}, [&] {
-    if (!add) position.gradient.zero_();
-    for (const RowRun& at : rows)
-      position.gradient.narrow(0, at.position, at.rows).add_(dy_MH.narrow(0, at.row, at.rows));
+    in_wide(position.gradient, [&](const at::Tensor& sums) {
+      if (!add) sums.zero_();
+      for (const RowRun& at : rows)
+        sums.narrow(0, at.position, at.rows).add_(dy_MH.narrow(0, at.row, at.rows));
+    });
   });
 }
 

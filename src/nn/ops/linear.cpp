@@ -1,6 +1,7 @@
 #include "nn/ops/linear.h"
 
 #include "nn/ops/elementwise.h"
+#include "nn/ops/product.h"
 
 namespace muster::nn {
 namespace {
@@ -19,13 +20,13 @@ at::Tensor out_in(const Weight& weight) {
 void linear(Executor& run, at::Tensor y_NO, const at::Tensor& x_NI, const Weight& weight,
             const Weight& bias) {
   run.run("matmul", matmul_cost(x_NI, weight.value, y_NO, x_NI.size(1)),
-          [&] { at::mm_out(y_NO, x_NI, out_in(weight).t()); });
+          [&] { product_into(y_NO, x_NI, out_in(weight).t()); });
   if (bias.defined()) add_bias(run, y_NO, bias);
 }
 
 void linear_backward_input(Executor& run, at::Tensor dx_NI, const at::Tensor& dy_NO, const Weight& weight) {
   run.run("matmul", matmul_cost(dy_NO, weight.value, dx_NI, dy_NO.size(1)),
-          [&] { at::mm_out(dx_NI, dy_NO, out_in(weight)); });
+          [&] { product_into(dx_NI, dy_NO, out_in(weight)); });
 }
 
 void linear_backward_weight(Executor& run, Weight& weight, Weight& bias, const at::Tensor& dy_NO,
@@ -35,9 +36,9 @@ void linear_backward_weight(Executor& run, Weight& weight, Weight& bias, const a
   const at::Tensor& right = weight.stored_in_out ? dy_NO : x_NI;
   run.run("matmul", matmul_cost(left, right, weight.gradient, dy_NO.size(0)), [&] {
     if (add)
-      weight.gradient.addmm_(left.t(), right);
+      add_product(weight.gradient, left.t(), right);
     else
-      at::mm_out(weight.gradient, left.t(), right);
+      product_into(weight.gradient, left.t(), right);
   });
   if (bias.defined()) sum_rows(run, bias, dy_NO, 1);
 }

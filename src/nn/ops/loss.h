@@ -21,7 +21,9 @@ struct VocabularyPart {
 // the sum, and the weight's gradient is written too. The vocabulary may be split by rows over a tensor group:
 // two small messages a chunk of rows (the largest logit; the sum of exponentials with the target's logit),
 // and one for dx; where the group shares rows, each chunk of x is gathered while the one before is worked on,
-// and its dx is summed beside the product for the weight. No rank sees another's logits.
+// and its dx is summed beside the product for the weight. No rank sees another's logits. A gradient in
+// bfloat16 is rounded once a chunk, as it is once a micro-batch: fp32 sums of a whole table would cost what
+// its format saves.
 void linear_cross_entropy(Executor& run, const TensorGroup& group, at::Tensor loss_sum, at::Tensor dx_MH,
                           const at::Tensor& x_MH, Weight& weight_VH, VocabularyPart part,
                           const at::Tensor& targets_N, int64_t chunk_rows);

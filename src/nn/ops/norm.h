@@ -13,7 +13,7 @@ struct Norm {
   double eps = 1e-5;
 };
 
-// Statistics by row: rstd_N, and mean_N for LayerNorm.
+// Statistics by row, in the executor's format for them: rstd_N, and mean_N for LayerNorm.
 struct NormSaved {
   at::Tensor mean_N, rstd_N;
 };

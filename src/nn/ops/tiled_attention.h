@@ -1,5 +1,7 @@
 // Attention on the CPU as matrix products over tiles of one head's scores: a few rows of queries against all
-// keys of a block that they see. One tile a thread is all the scratch there is.
+// keys of a block that they see. One tile a thread is all the scratch there is, and where rows are bfloat16,
+// copies in fp32 of what a thread works on: products, softmax and the sums over the heads that share a key
+// are made in fp32, and what leaves is rounded once.
 //
 // Results are the same bits for any number of threads where the rows and keys of a block are multiples of 4.
 // For others the matrix library adds products in an order that depends on whether a thread of several calls

@@ -41,6 +41,7 @@ spec::Blocks causal(const Shape& s) {
 }
 
 class Attention : public ::testing::TestWithParam<at::ScalarType> {};
+class Scratch : public Attention {};
 
 TEST_P(Attention, OutputAndGradientWithAnyNumberOfThreads) {
   const Clock clock;
@@ -89,7 +90,7 @@ TEST_P(Attention, TheCompositionIsTheSameFunction) {
 }
 
 // What it takes inside is scratch, and far less than the scores of all heads.
-TEST_P(Attention, TakesATileOfScratchAThread) {
+TEST_P(Scratch, IsATileAThread) {
   const Clock clock;
   Executor run(at::kCPU, GetParam(), clock);
   const Threads threads(1);
@@ -103,8 +104,10 @@ TEST_P(Attention, TakesATileOfScratchAThread) {
   const int64_t before = ledger.peak();
   attention_backward(run, qkv, saved, dout, 512, heads, one);
   EXPECT_EQ(ledger.peak(), before);
-  const auto element = static_cast<int64_t>(c10::elementSize(GetParam()));
-  EXPECT_EQ(ledger.scratch_peak(), (2 * 64 * 512 + 2 * 512 * 16) * element);
+  const auto element = static_cast<int64_t>(c10::elementSize(wide_type(GetParam())));
+  // Of bfloat16, copies of keys and values and of a tile of queries and their gradients.
+  const int64_t copies = is_narrow(qkv) ? 2 * (512 + 64) * 16 : 0;
+  EXPECT_EQ(ledger.scratch_peak(), (2 * 64 * 512 + 2 * 512 * 16 + copies) * element);
 }
 
 // The rows of a rank of a ring meet those of the others, for any number of ranks and documents: together they
@@ -176,8 +179,82 @@ TEST_P(Attention, BlocksOfARingAreTheWhole) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Types, Attention, ::testing::Values(at::kFloat, at::kDouble),
-                         [](const auto& info) { return std::string(c10::toString(info.param)); });
+constexpr auto kNameOfType = [](const auto& info) { return std::string(c10::toString(info.param)); };
+INSTANTIATE_TEST_SUITE_P(Types, Attention, ::testing::Values(at::kFloat, at::kDouble), kNameOfType);
+INSTANTIATE_TEST_SUITE_P(Types, Scratch, ::testing::Values(at::kFloat, at::kDouble, at::kBFloat16),
+                         kNameOfType);
+
+// What a call on bfloat16 writes is what the same call in fp64 writes from the same numbers, with the error
+// of fp32 as above and one rounding: two ways, in tiles and composed.
+class InBfloat16 : public ::testing::TestWithParam<bool> {
+ protected:
+  // Calls attend(tensors) on these and on copies in fp64, and compares all.
+  template <class Attend>
+  static void expect_one_rounding(const Tensors& tensors, const Attend& attend) {
+    Tensors one = copies(tensors), two = copies(tensors), right = in_double(tensors);
+    {
+      const Threads threads(1);
+      attend(one);
+    }
+    {
+      const Threads threads(2);
+      attend(two);
+    }
+    attend(right);
+    for (size_t i = 0; i < tensors.size(); ++i) {
+      EXPECT_TRUE(GetParam() || one[i].equal(two[i])) << "tensor " << i << ": one thread and two differ";
+      expect_near(one[i], right[i], 64, "tensor " + std::to_string(i));
+    }
+  }
+};
+
+TEST_P(InBfloat16, AttentionIsRoundedOnce) {
+  const bool composed = GetParam();
+  for (const Shape& s : kShapes) {
+    SCOPED_TRACE(s.length);
+    const int64_t rows = s.sequences * s.length;
+    const at::Tensor qkv = 2 * normal({rows, s.heads.row()}, at::kBFloat16, 1);
+    const at::Tensor out = normal({rows, s.heads.q_size()}, at::kBFloat16, 2), dout = at::rand_like(out);
+    const at::Tensor lse = at::empty({s.sequences, s.heads.query_heads, s.length}, at::kFloat);
+    const Tensors forward{out, lse, qkv};
+    expect_one_rounding(forward, [&](Tensors& t) {
+      (composed ? composite::attention : tiled_attention)({t[0], t[1]}, t[2], s.length, s.heads, causal(s));
+    });
+    tiled_attention({out, lse}, qkv, s.length, s.heads, causal(s));
+    expect_one_rounding({qkv, out, lse, dout}, [&](Tensors& t) {
+      (composed ? composite::attention_backward : tiled_attention_backward)(t[0], {t[1], t[2]}, t[3],
+                                                                            s.length, s.heads, causal(s));
+    });
+  }
+}
+
+// A hop of a ring joins what is there, and adds to it.
+TEST_P(InBfloat16, AHopIsRoundedOnce) {
+  const bool composed = GetParam();
+  const HeadShape heads{6, 2, 10};
+  const int64_t length = 140;
+  const Positions first = make_positions({{{0, 200}, {200, 80}}}, 2 * length, 0, {"ring", 0, 2});
+  const spec::Blocks &own = first.blocks[0], &peers = first.blocks[1];
+  ASSERT_FALSE(peers.empty());
+  const at::Tensor qkv = 2 * normal({length, heads.row()}, at::kBFloat16, 1);
+  const at::Tensor kv = 2 * normal({length, 2 * heads.kv_size()}, at::kBFloat16, 2);
+  const at::Tensor out = at::empty({length, heads.q_size()}, at::kBFloat16);
+  const at::Tensor lse = at::empty({1, heads.query_heads, length}, at::kFloat);
+  tiled_attention({out, lse}, qkv, length, heads, own);
+  expect_one_rounding({out, lse, qkv, kv}, [&](Tensors& t) {
+    (composed ? composite::attention_to : tiled_attention_to)({t[0], t[1]}, t[2], t[3], length, heads, peers);
+  });
+  tiled_attention_to({out, lse}, qkv, kv, length, heads, peers);
+  const at::Tensor dout = normal({length, heads.q_size()}, at::kBFloat16, 3);
+  const at::Tensor dq = normal(dout.sizes(), at::kBFloat16, 4), dkv = normal(kv.sizes(), at::kBFloat16, 5);
+  expect_one_rounding({dq, dkv, qkv, kv, out, lse, dout}, [&](Tensors& t) {
+    (composed ? composite::attention_to_backward : tiled_attention_to_backward)(
+        t[0], t[1], t[2], t[3], {t[4], t[5]}, t[6], length, heads, peers);
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(Ways, InBfloat16, ::testing::Bool(),
+                         [](const auto& info) { return info.param ? "composed" : "tiled"; });
 
 }  // namespace
 }  // namespace muster::nn

@@ -243,14 +243,17 @@ constexpr Field kFields[] = {
 
     {"numerics", "compute", at<&Job::numerics, &N::compute>, number_format(), "", "Format of activations."},
     {"numerics", "parameters", at<&Job::numerics, &N::parameters>, number_format(), "",
-     "Format of the parameters that layers read; as `compute` unless given."},
+     "Format of the parameters that layers read; that of `compute`."},
     {"numerics", "gradients", at<&Job::numerics, &N::gradients>, number_format(), "",
-     "Format in which gradients are accumulated and reduced; as `compute` unless given."},
+     "Format in which gradients are accumulated and reduced; as `compute`, and float32 where that is a low "
+     "precision, unless given."},
     {"numerics", "master", at<&Job::numerics, &N::master>, one_of("none | float32"), "",
-     "Format of a second, wider copy of the parameters that the update writes."},
+     "Format of a second, wider copy of the parameters, which the update writes and checkpoints keep; "
+     "float32 "
+     "in low precision, unless given."},
     {"numerics", "optimizer", at<&Job::numerics, &N::optimizer>, number_format(), "",
-     "Format of the optimizer's states; as `compute` unless given. `bfloat16`: AdamW's moments, updated in "
-     "`compute`'s format and rounded to nearest."},
+     "Format of the optimizer's states; as `gradients` by default. `bfloat16`: AdamW's moments, updated in "
+     "float32 (float64 of float64) and rounded to nearest."},
     {"numerics", "recipe", at<&Job::numerics, &N::recipe>, any(), "",
      "A named set of low-precision formats."},
 

@@ -57,6 +57,9 @@ bool whole_values(const Job& job) {
 bool whole_gradients(const Job& job) {
   return job.layout.zero < 2;
 }
+bool wide_parameters(const Job& job) {
+  return bytes_of_format(job.numerics.parameters) >= 4;
+}
 bool gpt2(const Job& job) {
   return job.model.family == Family::gpt2;
 }
@@ -112,6 +115,7 @@ constexpr Idle kIdle[] = {
      "layout.zero is below 2, where gradients stay whole and are reduced once a step"},
     {"layout.offload", stateless, "optimizer.name is sgd without momentum, which has no state", "\"none\""},
     {"layout.offload_path", no_state_file, "layout.offload is not file, which has one", "\"\""},
+    {"numerics.master", wide_parameters, "numerics.parameters is as wide", "\"none\""},
     {"checkpoint.keep", no_checkpoints, kNoCheckpoints},
     {"checkpoint.async", no_checkpoints, kNoCheckpoints},
     {"checkpoint.contract", no_checkpoints, kNoCheckpoints},

@@ -162,4 +162,7 @@ std::string keys_markdown();
 // Micro-batches a rank runs in one step: global / (data * micro).
 int64_t micro_batches(const Job& job);
 
+// Bytes of a number of one of the formats of [numerics].
+int64_t bytes_of_format(const std::string& format);
+
 }  // namespace muster::spec

@@ -32,7 +32,7 @@ void check_world(Rules& rules, int64_t world_size) {
       fmt::format("data x tensor x context x pipeline = {} x {} x {} x {} = {} ranks, and the world has {}",
                   layout.data, layout.tensor, layout.context, layout.pipeline, layout.data * others,
                   world_size),
-      fmt::format("start {} processes, or leave layout.data out to take what the world leaves",
+      fmt::format("start {} processes, or take what the world leaves: --set layout.data=default",
                   layout.data * others));
 }
 

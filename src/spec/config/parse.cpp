@@ -99,18 +99,21 @@ class Parser {
                            fmt::format("leave it out ({})", given("model.family")->origin));
   }
 
-  // The other formats follow `compute` where they are not given.
+  // The other formats follow `compute` where they are not given: in low precision layers read parameters of
+  // its format, and what adds up over micro-batches, ranks and steps stays float32.
   void follow_compute() {
     NumericsConfig& numerics = job_.numerics;
-    if (numerics.compute == NumericsConfig{}.compute) return;
-    const auto follow = [&](const char* name, std::string& format) {
-      if (given(name)) return;
-      format = numerics.compute;
-      job_.origins[name] = "as numerics.compute";
+    const bool is_low = bytes_of_format(numerics.compute) < 4;
+    const std::string sums = is_low ? "float32" : numerics.compute;
+    const auto follow = [&](const char* name, std::string& format, const std::string& with) {
+      if (given(name) || format == with) return;
+      format = with;
+      job_.origins[name] = "follows from numerics.compute";
     };
-    follow("numerics.parameters", numerics.parameters);
-    follow("numerics.gradients", numerics.gradients);
-    follow("numerics.optimizer", numerics.optimizer);
+    follow("numerics.parameters", numerics.parameters, numerics.compute);
+    follow("numerics.gradients", numerics.gradients, sums);
+    follow("numerics.master", numerics.master, is_low ? "float32" : "none");
+    follow("numerics.optimizer", numerics.optimizer, sums);
   }
 
   // sgd goes without momentum where none is given; Muon does not.

@@ -145,6 +145,25 @@ TEST(Rules, MomentsInBfloat16Decay) {
   EXPECT_THAT(problem({"numerics.optimizer=bfloat16", "optimizer.name=sgd"}).rule, HasSubstr("not built"));
 }
 
+TEST(Rules, LowPrecisionKeepsItsSumsWide) {
+  const Job job = small_job("[numerics]\ncompute='bfloat16'\n");
+  EXPECT_EQ(job.numerics.parameters, "bfloat16");
+  EXPECT_EQ(job.numerics.gradients, "float32");
+  EXPECT_EQ(job.numerics.master, "float32");
+  EXPECT_EQ(job.numerics.optimizer, "float32");
+  EXPECT_EQ(job.origins.at("numerics.master"), "follows from numerics.compute");
+  EXPECT_THAT(
+      problems_of("[numerics]\ncompute='bfloat16'\n",
+                  {"numerics.gradients=bfloat16", "numerics.master=none", "numerics.optimizer=bfloat16"}),
+      IsEmpty());
+  EXPECT_THAT(problem({"numerics.master=float32"}).rule, HasSubstr("has no effect"));
+  EXPECT_THAT(problem({"numerics.compute=bfloat16", "numerics.parameters=float32"}).rule,
+              HasSubstr("not built yet"));
+  EXPECT_THAT(
+      problem({"numerics.compute=bfloat16", "numerics.gradients=bfloat16", "optimizer.name=muon"}).rule,
+      HasSubstr("Muon"));
+}
+
 TEST(Rules, MuonHasMomentumAndAdamWsSettings) {
   EXPECT_THAT(problems_of("", {"optimizer.name=muon", "optimizer.nesterov=false",
                                "optimizer.betas=[0.9,0.99]", "optimizer.eps=1e-9", "optimizer.momentum=0.9"}),
@@ -192,9 +211,10 @@ TEST(Rules, WhatAsksForNothingIsNoError) {
 }
 
 TEST(Rules, WhatIsNotBuiltIsRefused) {
-  for (const char* later : {"layout.pipeline=2", "layout.expert=2", "numerics.parameters=float64",
-                            "numerics.gradients=float64", "numerics.optimizer=float16",
-                            "numerics.compute=bfloat16", "numerics.master=float32", "numerics.recipe=fp8"}) {
+  for (const char* later :
+       {"layout.pipeline=2", "layout.expert=2", "numerics.parameters=float64", "numerics.parameters=bfloat16",
+        "numerics.gradients=float64", "numerics.gradients=bfloat16", "numerics.optimizer=float16",
+        "numerics.compute=float16", "numerics.recipe=fp8"}) {
     const Problem refused = problem({later});
     EXPECT_THAT(refused.rule, HasSubstr("not built yet")) << later;
     EXPECT_FALSE(refused.remedy.empty()) << later;

@@ -12,14 +12,12 @@ struct NotBuilt {
 };
 
 constexpr const char* kOnlyBuilt = "leave it out: the data, tensor and context axes are the ones built";
-constexpr const char* kOneFormat =
-    "use float32 or float64 for compute, parameters, gradients and optimizer alike";
+constexpr const char* kAsCompute = "leave it out: it follows numerics.compute";
 
-bool is_plain(const std::string& format) {
-  return format == "float32" || format == "float64";
-}
-bool mixed(const NumericsConfig& numerics, const std::string& format) {
-  return is_plain(numerics.compute) && format != numerics.compute;
+// Another format than compute's, and in low precision than float32.
+bool is_mixed(const NumericsConfig& numerics, const std::string& format) {
+  const bool is_low = bytes_of_format(numerics.compute) < 4;
+  return format != numerics.compute && !(is_low && format == "float32");
 }
 
 constexpr NotBuilt kNotBuilt[] = {
@@ -30,20 +28,22 @@ constexpr NotBuilt kNotBuilt[] = {
      "leave it out"},
     {"layout.offload", [](const Job& j) { return j.layout.offload != "none" && j.training.device == "cuda"; },
      "the optimizer's state off a CUDA device (training.device = cuda)", "use offload = \"none\""},
-    {"numerics.compute", [](const Job& j) { return !is_plain(j.numerics.compute); }, "low precision",
-     kOneFormat},
-    {"numerics.parameters", [](const Job& j) { return mixed(j.numerics, j.numerics.parameters); },
-     "another format than compute's", kOneFormat},
-    {"numerics.gradients", [](const Job& j) { return mixed(j.numerics, j.numerics.gradients); },
-     "another format than compute's", kOneFormat},
+    {"numerics.compute", [](const Job& j) { return j.numerics.compute == "float16"; },
+     "float16, which wants its losses scaled", "use bfloat16"},
+    {"numerics.parameters", [](const Job& j) { return j.numerics.parameters != j.numerics.compute; },
+     "another format than compute's", kAsCompute},
+    {"numerics.gradients", [](const Job& j) { return is_mixed(j.numerics, j.numerics.gradients); },
+     "another format than compute's or, of bfloat16, float32", kAsCompute},
+    {"numerics.gradients",
+     [](const Job& j) { return j.optimizer.name == "muon" && j.numerics.gradients == "bfloat16"; },
+     "Muon of bfloat16 gradients", "use gradients = \"float32\""},
     {"numerics.optimizer",
      [](const Job& j) {
-       const bool is_built = j.numerics.optimizer == "bfloat16" && j.optimizer.name == "adamw";
-       return mixed(j.numerics, j.numerics.optimizer) && !is_built;
+       if (j.numerics.optimizer == "bfloat16") return j.optimizer.name != "adamw";
+       return is_mixed(j.numerics, j.numerics.optimizer);
      },
-     "another format than compute's, but bfloat16 with optimizer.name = adamw", kOneFormat},
-    {"numerics.master", [](const Job& j) { return j.numerics.master != "none"; }, "master parameters",
-     "use master = \"none\""},
+     "another format than compute's, or float32 in bfloat16, but bfloat16 with optimizer.name = adamw",
+     kAsCompute},
     {"numerics.recipe", [](const Job& j) { return j.numerics.recipe != "none"; }, "recipes",
      "use recipe = \"none\""},
 };

@@ -279,6 +279,7 @@ INSTANTIATE_TEST_SUITE_P(Rules, UpdateInAFile,
                          ::testing::Values(Case{"adamw", "adamw", at::kFloat, at::kFloat},
                                            Case{"adamw_double", "adamw", at::kDouble, at::kDouble},
                                            Case{"adamw_bfloat16", "adamw", at::kFloat, at::kBFloat16},
+                                           Case{"adamw_of_bfloat16", "adamw", at::kBFloat16, at::kFloat},
                                            Case{"sgd", "sgd", at::kFloat, at::kFloat},
                                            Case{"muon", "muon", at::kFloat, at::kFloat}),
                          [](const auto& info) { return info.param.name; });

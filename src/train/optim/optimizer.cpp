@@ -27,6 +27,37 @@ nn::Cost cost(const std::vector<at::Tensor>& values, int64_t streams) {
   return sum;
 }
 
+bool is_of_one_wide_format(const at::Tensor& value, const at::Tensor& gradient, const at::Tensor& state) {
+  return value.scalar_type() != at::kBFloat16 && value.scalar_type() == gradient.scalar_type() &&
+         value.scalar_type() == state.scalar_type();
+}
+
+// The gradient itself where it is as wide as what it changes.
+at::Tensor in_wider_format(const at::Tensor& gradient, const at::Tensor& value) {
+  return gradient.to(at::promote_types(gradient.scalar_type(), value.scalar_type()));
+}
+
+// body(T{}) with T = float or BFloat16.
+template <class Body>
+void with_float_or_less(const at::Tensor& tensor, Body&& body) {
+  if (tensor.scalar_type() == at::kBFloat16) return body(c10::BFloat16{});
+  MUSTER_CHECK(tensor.scalar_type() == at::kFloat, "no AdamW of {}", c10::toString(tensor.scalar_type()));
+  body(float{});
+}
+
+void update_mixed(const at::Tensor& value, const at::Tensor& gradient, const at::Tensor& first,
+                  const at::Tensor& second, const nn::kernels::AdamW& rule) {
+  const auto update = [&]<class T, class G, class S>(T, G, S) {
+    nn::kernels::adamw(nn::data<T>(value), nn::data<G>(gradient), nn::data<S>(first), nn::data<S>(second),
+                       value.numel(), rule);
+  };
+  if (value.scalar_type() == at::kDouble) return update(double{}, double{}, c10::BFloat16{});
+  with_float_or_less(value, [&](auto t) {
+    with_float_or_less(gradient,
+                       [&](auto g) { with_float_or_less(first, [&](auto s) { update(t, g, s); }); });
+  });
+}
+
 // Brings elements of one state, from `first` on, into a tensor or out of one.
 std::function<void(const at::Tensor&)> in_file(void (StateFile::*way)(size_t, int64_t, int64_t,
                                                                       const at::Tensor&),
@@ -47,10 +78,10 @@ Optimizer::Optimizer(const spec::OptimizerConfig& config, const nn::ParameterSto
   if (config.name == "muon") groups_.push_back({Rule::muon, config.weight_decay});
   for (const nn::Segment& segment : parameters.segments()) {
     Group& group = groups_[group_of(segment.is_matrix, segment.is_linear)];
-    group.values.push_back(segment.value);
+    group.values.push_back(segment.master);
     group.gradients.push_back(segment.gradient);
-    if (state_count(group.rule) > 0) group.first.push_back(make_state(run, segment.value, state));
-    if (state_count(group.rule) > 1) group.second.push_back(make_state(run, segment.value, state));
+    if (state_count(group.rule) > 0) group.first.push_back(make_state(run, segment.master, state));
+    if (state_count(group.rule) > 1) group.second.push_back(make_state(run, segment.master, state));
   }
   if (!file_) return;
   for (Group& group : groups_)
@@ -115,10 +146,10 @@ void Optimizer::step(nn::Executor& run, double learning_rate, double divisor) {
 void Optimizer::update(nn::Executor& run, Group& part, double learning_rate, double divisor) {
   if (part.rule == Rule::sgd)
     sgd(run, part, learning_rate, divisor);
-  else if (part.first[0].scalar_type() == part.values[0].scalar_type())
+  else if (is_of_one_wide_format(part.values[0], part.gradients[0], part.first[0]))
     adamw(run, part, learning_rate, divisor);
   else
-    adamw_of_rounded_moments(run, part, learning_rate, divisor);
+    adamw_of_mixed_formats(run, part, learning_rate, divisor);
 }
 
 // A group whose states are in memory is one part.
@@ -161,8 +192,8 @@ void Optimizer::adamw(nn::Executor& run, Group& group, double learning_rate, dou
   });
 }
 
-void Optimizer::adamw_of_rounded_moments(nn::Executor& run, Group& group, double learning_rate,
-                                         double divisor) {
+void Optimizer::adamw_of_mixed_formats(nn::Executor& run, Group& group, double learning_rate,
+                                       double divisor) {
   const auto correction = [&](double beta) { return 1 - std::pow(beta, static_cast<double>(updates_)); };
   const nn::kernels::AdamW rule{learning_rate,
                                 config_.betas[0],
@@ -172,16 +203,13 @@ void Optimizer::adamw_of_rounded_moments(nn::Executor& run, Group& group, double
                                 divisor,
                                 correction(config_.betas[0]),
                                 correction(config_.betas[1])};
-  nn::Cost bytes = cost(group.values, 3);
-  bytes.bytes += cost(group.first, 2).bytes + cost(group.second, 2).bytes;
+  nn::Cost bytes;
+  for (const auto& [tensors, streams] : {std::pair(&group.values, 2), std::pair(&group.gradients, 1),
+                                         std::pair(&group.first, 2), std::pair(&group.second, 2)})
+    bytes.bytes += cost(*tensors, streams).bytes;
   run.run("adamw", bytes, [&] {
     for (size_t at = 0; at < group.values.size(); ++at)
-      nn::with_type(group.values[at], [&](auto zero) {
-        using T = decltype(zero);
-        nn::kernels::adamw(nn::data<T>(group.values[at]), nn::data<T>(group.gradients[at]),
-                           nn::data<uint16_t>(group.first[at]), nn::data<uint16_t>(group.second[at]),
-                           group.values[at].numel(), rule);
-      });
+      update_mixed(group.values[at], group.gradients[at], group.first[at], group.second[at], rule);
   });
 }
 
@@ -190,7 +218,7 @@ void Optimizer::sgd(nn::Executor& run, Group& group, double learning_rate, doubl
   run.run("sgd", cost(group.values, group.first.empty() ? 3 : 5), [&] {
     for (size_t at = 0; at < group.values.size(); ++at) {
       at::Tensor& value = group.values[at];
-      at::Tensor step = group.gradients[at].div_(divisor);
+      at::Tensor step = in_wider_format(group.gradients[at], value).div_(divisor);
       if (group.weight_decay != 0) step.add_(value, group.weight_decay);
       if (!group.first.empty()) step = group.first[at].mul_(config_.momentum).add_(step);
       value.add_(step, -learning_rate);

@@ -23,14 +23,14 @@ struct StatePlace {
 
 class Optimizer {
  public:
-  // Allocates the state, zero. `state`: where it lives and its format, that of the parameters, or for AdamW
-  // bfloat16: moments that are read, updated in the parameters' format and rounded to nearest. `matrices`:
-  // Muon's way to whole ones.
+  // Allocates the state, zero. `state`: where it lives and its format, that of what is updated or a wider
+  // one, or for AdamW bfloat16: moments that are read, updated in fp32 (float64 of float64) and rounded to
+  // nearest. `matrices`: Muon's way to whole ones.
   Optimizer(const spec::OptimizerConfig& config, const nn::ParameterStore& parameters, nn::Executor& run,
             StatePlace state, std::optional<WholeMatrices> matrices = {});
 
-  // Updates every parameter with gradient / divisor. Gradients are used up. Under Muon collective over all
-  // ranks that hold the parameters.
+  // Updates every segment's master (nn/parameters.h) with gradient / divisor, in the wider of their formats.
+  // Gradients are used up. Under Muon collective over all ranks that hold the parameters.
   void step(nn::Executor& run, double learning_rate, double divisor);
   int64_t updates() const { return updates_; }
   void set_updates(int64_t updates) { updates_ = updates; }
@@ -41,7 +41,8 @@ class Optimizer {
     at::Tensor local;
     std::function<void(const at::Tensor&)> read = {}, write = {};
   };
-  // `value` is the parameter store's view of it. Beside nothing there is nothing, under the same names.
+  // `value` is the parameter store's master_piece of it. Beside nothing there is nothing, under the same
+  // names.
   std::vector<State> states_of(const spec::ParameterRow& row, const at::Tensor& value) const;
   const StateFile* file() const { return file_.get(); }
   int64_t file_bytes() const { return file_ ? file_->file_bytes() : 0; }
@@ -62,7 +63,7 @@ class Optimizer {
   void for_each_part(nn::Executor& run, Group& group, Update&& update);
   void update(nn::Executor& run, Group& part, double learning_rate, double divisor);
   void adamw(nn::Executor& run, Group& group, double learning_rate, double divisor);
-  void adamw_of_rounded_moments(nn::Executor& run, Group& group, double learning_rate, double divisor);
+  void adamw_of_mixed_formats(nn::Executor& run, Group& group, double learning_rate, double divisor);
   void sgd(nn::Executor& run, Group& group, double learning_rate, double divisor);
   void muon(nn::Executor& run, Group& group, double learning_rate, double divisor);
 

@@ -45,6 +45,9 @@ UpdateResult ordered_update(nn::Executor& run, const nn::TensorGroup& group,
   // Clip and unscale are one divisor, applied as the update reads each gradient.
   const double clip = clip_coefficient(result.grad_norm, gradient_clip);
   optimizer.step(run, learning_rate, count / clip);
+
+  // What layers read is the rounding of what the update wrote.
+  parameters.round_masters(run);
   return result;
 }
 

@@ -66,7 +66,8 @@ WholeMatrices::WholeMatrices(const nn::ParameterStore& parameters, const spec::M
 void WholeMatrices::apply(nn::Executor& run, const Transform& transform) const {
   const int64_t copies = copies_->size(), hands = (std::ssize(rows_) + hand_size() - 1) / hand_size();
   const auto buffer_of = [&](const Hand& hand) {
-    return run.empty({piece_elements(hand, parameters_->sharding().rank())}, nn::Category::communication);
+    return run.empty({piece_elements(hand, parameters_->sharding().rank())}, nn::Category::communication,
+                     parameters_->gradient_format());
   };
   for (int64_t first = 0; first < hands; first += copies) {
     const Hand mine = hand(first + copies_->rank());
@@ -155,8 +156,9 @@ void WholeMatrices::transform_pieces(nn::Executor& run, const at::Tensor& pieces
     received.push_back(piece_elements(rows, sharer));
   }
   for (const spec::ParameterRow* row : rows) elements.push_back(part_elements(*row));
-  const at::Tensor all_pieces = run.empty({sum(received)}, nn::Category::communication);
-  const at::Tensor parts = run.empty({sum(elements)}, nn::Category::communication);
+  const at::ScalarType format = pieces.scalar_type();
+  const at::Tensor all_pieces = run.empty({sum(received)}, nn::Category::communication, format);
+  const at::Tensor parts = run.empty({sum(elements)}, nn::Category::communication, format);
   const Pairs pairs = pieces_and_parts(all_pieces, parts, rows);
   peers->all_to_all(all_pieces, pieces, received, sent).wait();
   copy_to_second(run, pairs);
@@ -174,10 +176,11 @@ void WholeMatrices::transform_parts(nn::Executor& run, const at::Tensor& parts, 
   for (size_t at = 0; at < rows.size(); ++at) sent[at] = part_elements(*rows[at]);
   const spec::ParameterRow* row = has_one ? rows[static_cast<size_t>(tensor_->rank())] : nullptr;
   if (row) std::ranges::fill(received, part_elements(*row));
-  const at::Tensor all_parts = run.empty({sum(received)}, nn::Category::communication);
+  const at::ScalarType format = parts.scalar_type();
+  const at::Tensor all_parts = run.empty({sum(received)}, nn::Category::communication, format);
   tensor_->all_to_all(all_parts, parts, received, sent).wait();
   if (row) {
-    const at::Tensor whole = run.empty(row->shape, nn::Category::communication);
+    const at::Tensor whole = run.empty(row->shape, nn::Category::communication, format);
     const Pairs pairs = parts_and_whole(all_parts, whole, *row);
     copy_to_second(run, pairs);
     transform(whole);

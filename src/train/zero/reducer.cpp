@@ -39,7 +39,9 @@ void Reducer::scatter(size_t at, bool last) {
   const nn::Bucket& bucket = parameters_->buckets()[at];
   const bool adds = has_sum_[at];
   Flight flight{at, last, {}, {}};
-  if (adds) flight.sum = run_->empty(bucket.gradient_piece.sizes(), nn::Category::temporary);
+  if (adds)
+    flight.sum =
+        run_->empty(bucket.gradient_piece.sizes(), nn::Category::temporary, parameters_->gradient_format());
   flight.pending = parameters_->sharding().peers->reduce_scatter(adds ? flight.sum : bucket.gradient_piece,
                                                                  bucket.gradient);
   has_sum_[at] = true;

@@ -19,6 +19,7 @@ from side_by_side import ROOT, print_verdicts, run, verdicts, write_tokens
 
 JOB = ROOT / "bench/56m.toml"
 PROCESSES = 2
+STEPS = 21
 
 
 def train(program, folder, *words):
@@ -44,14 +45,15 @@ def saved_bytes(folder):
 
 
 def load_seconds(program, folder):
-    train(program, folder, "--resume")
+    # One step more: a run that has finished is left alone.
+    train(program, folder, "--resume", "--set", f"training.steps={STEPS + 1}")
     number, unit = re.findall(r"; read in ([\d.]+) (\w+)", (folder / "log.txt").read_text())[-1]
     return float(number) * {"s": 1, "ms": 1e-3}[unit]
 
 
 def muster(program, folder):
     # Ten saves, of which two are kept: most of them find the pages of one that went, as in a long run.
-    small = {"training__global_batch_size": 2, "training__steps": 21, "checkpoint__every": 2}
+    small = {"training__global_batch_size": 2, "training__steps": STEPS, "checkpoint__every": 2}
     at_once = train_with(program, folder / "at-once", checkpoint__async="false", **small)
     # Far enough apart that none waits for the one before it.
     apart = small | {"checkpoint__every": 4}

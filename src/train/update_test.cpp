@@ -3,6 +3,7 @@
 
 #include <cmath>
 #include <limits>
+#include <numeric>
 
 #include "base/error.h"
 #include "comm/testing.h"
@@ -11,6 +12,7 @@
 #include "train/optim/learning_rate.h"
 #include "train/optim/update.h"
 #include "train/zero/reducer.h"
+#include "train/zero/values.h"
 
 namespace muster::train {
 namespace {
@@ -227,6 +229,58 @@ TEST(OrderedUpdate, B094_AnEmptyShardCountsNothing) {
     if (own.numel() > 0) own[0].fill_(3), own[11].fill_(4);
     EXPECT_NEAR(std::sqrt(nn::sum_of_squares(run, {}, parameters)), 5.0, 1e-12);
   });
+}
+
+// CASES B003. A tied weight has one copy on a stage, and both uses add to it before anything of it is
+// reduced, whatever is sharded; gradients of 1 and 2 at its first use and of 10 and 20 at its last are 16.5
+// in the mean.
+TEST(OrderedUpdate, B003_ATiedWeightIsReducedOnceBothUsesHaveAdded) {
+  const spec::ParameterTable table(nn::small_model(spec::Family::gpt2));
+  const spec::ParameterRow& tied = table.rows()[0];
+  constexpr int kSteps = 10;
+  for (int64_t stage : {0, 1, 2, 3}) {
+    std::vector<at::Tensor> whole(2);
+    as_ranks(2, [&](comm::Communicator& peers) {
+      const Clock clock;
+      nn::Executor run(at::kCPU, at::kFloat, clock);
+      comm::Groups no_copies = comm::without_peers(data_mesh(1), 0);
+      nn::ParameterStore parameters(
+          table, data_mesh(2), run, 1,
+          stage > 0 ? nn::Sharding{&peers, stage >= 2, stage >= 3} : nn::Sharding{});
+      for (const spec::ParameterRow& row : table.rows()) parameters.value_piece(row).zero_();
+      Optimizer optimizer(plain_sgd(), parameters, run, {});
+      Reducer reducer(parameters, stage > 0 ? no_copies.on(spec::Axis::data) : peers, run);
+      const auto write = [&](const spec::ParameterRow& row, double value) {
+        const at::Tensor gradient = parameters.gradient(row);
+        parameters.weight(row)->accumulate() ? gradient.add_(value) : gradient.fill_(value);
+      };
+      for (int step = 1; step <= kSteps; ++step) {
+        parameters.begin_step();
+        Totals totals(run, peers);
+        totals.add_tokens(1);
+        totals.start(run);
+        reducer.use(0);
+        write(tied, peers.rank() == 0 ? 10 : 20);
+        for (int64_t unit = table.units() - 1; unit >= 0; --unit) {
+          reducer.use(unit);
+          for (const spec::ParameterRow& row : table.rows())
+            if (row.unit == unit) write(row, &row != &tied ? 0 : peers.rank() == 0 ? 1 : 2);
+          reducer.unit_done(unit, /*last=*/true);
+        }
+        reducer.finish();
+        ordered_update(run, {}, parameters, totals, optimizer, /*learning_rate=*/1, /*clip=*/0);
+        const at::Tensor own = parameters.value_piece(tied);
+        EXPECT_TRUE(at::equal(own, at::full_like(own, -16.5 * step))) << "stage " << stage;
+      }
+      Values values(parameters, {});
+      std::vector<int64_t> units(static_cast<size_t>(table.units()));
+      std::iota(units.begin(), units.end(), 0);
+      values.begin(units);
+      for (int64_t unit : units) values.use(unit);
+      whole[static_cast<size_t>(peers.rank())] = parameters.value(tied).clone();
+    });
+    EXPECT_TRUE(at::equal(whole[0], whole[1])) << "stage " << stage;
+  }
 }
 
 TEST(OrderedUpdate, B066_S15_OneRanksInfinitySkipsAllAlike) {

@@ -23,7 +23,6 @@ inline __attribute__((always_inline)) float wide(float x) {
 inline __attribute__((always_inline)) double wide(double x) {
   return x;
 }
-// By reference: a copy of the class keeps loops from vectorising.
 inline __attribute__((always_inline)) float wide(const c10::BFloat16& x) {
   return std::bit_cast<float>(static_cast<uint32_t>(x.x) << 16);
 }

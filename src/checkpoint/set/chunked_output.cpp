@@ -3,20 +3,27 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
+#include <cstring>
+
+#include "base/error.h"
+#include "base/hash.h"
 
 namespace muster::checkpoint {
-namespace {
 
-// Pieces below this are gathered, so that a model of many small tensors makes no small writes.
-constexpr size_t kSmall = size_t{1} << 20;
-
-}  // namespace
+ChunkedOutput::ChunkedOutput(Storage& storage, const fs::path& path)
+    : file_(storage, path, Storage::Cache::bypass),
+      chunk_(static_cast<char*>(std::aligned_alloc(Storage::kBlock, kChunkBytes))) {
+  MUSTER_CHECK(chunk_, "no memory for a chunk of {} bytes", kChunkBytes);
+}
 
 void ChunkedOutput::write(std::string_view bytes) {
   while (!bytes.empty()) {
-    const std::string_view part = bytes.substr(0, static_cast<size_t>(room()));
-    put(part);
+    const auto room = static_cast<size_t>(kChunkBytes - in_chunk_);
+    const std::string_view part = bytes.substr(0, room);
+    std::memcpy(chunk_.get() + in_chunk_, part.data(), part.size());
+    in_chunk_ += static_cast<int64_t>(part.size());
     bytes.remove_prefix(part.size());
+    if (in_chunk_ == kChunkBytes) end_chunk();
   }
 }
 
@@ -40,28 +47,11 @@ ManifestFile ChunkedOutput::finish(const std::string& name) {
   return {name, bytes_, std::move(hashes_)};
 }
 
-void ChunkedOutput::put(std::string_view bytes) {
-  hash_.add(bytes);
-  if (bytes.size() < kSmall) {
-    gathered_ += bytes;
-  } else {
-    flush_gathered();
-    file_.write_all(bytes);
-  }
-  bytes_ += static_cast<int64_t>(bytes.size());
-  in_chunk_ += static_cast<int64_t>(bytes.size());
-  if (room() == 0) end_chunk();
-}
-
-void ChunkedOutput::flush_gathered() {
-  file_.write_all(gathered_);
-  gathered_.clear();
-}
-
 void ChunkedOutput::end_chunk() {
-  flush_gathered();
-  file_.start_writeback();
-  hashes_.push_back(hash_.take());
+  const std::string_view chunk(chunk_.get(), static_cast<size_t>(in_chunk_));
+  hashes_.push_back(hash64(chunk));
+  file_.write_all(chunk);
+  bytes_ += in_chunk_;
   in_chunk_ = 0;
 }
 

@@ -1,9 +1,12 @@
-// A file on its way to the disk in chunks: each is hashed as it is in memory, written in large pieces, and
-// sent on to the disk while the next is prepared.
+// A file on its way to the disk in chunks, past the page cache: each is gathered in one aligned buffer,
+// hashed there and written at once. A disk takes more that way than through the cache, whose pages a training
+// needs.
 #pragma once
 #include <ATen/core/Tensor.h>
 
-#include "base/hash.h"
+#include <cstdlib>
+#include <memory>
+
 #include "checkpoint/set/manifest.h"
 #include "checkpoint/set/storage.h"
 
@@ -11,24 +14,22 @@ namespace muster::checkpoint {
 
 class ChunkedOutput {
  public:
-  ChunkedOutput(Storage& storage, const fs::path& path) : file_(storage, path) {}
+  ChunkedOutput(Storage& storage, const fs::path& path);
 
   void write(std::string_view bytes);
-  // The bytes of a contiguous tensor. One in host memory is written from where it is; another passes through
-  // one chunk of memory.
+  // The bytes of a contiguous tensor. One on a device passes through one more chunk of memory.
   void write(const at::Tensor& tensor);
   // The file is on the disk, all but its name.
   ManifestFile finish(const std::string& name);
 
  private:
-  void put(std::string_view bytes);
-  void flush_gathered();
   void end_chunk();
-  int64_t room() const { return kChunkBytes - in_chunk_; }
 
+  struct Free {
+    void operator()(char* memory) const { std::free(memory); }
+  };
   OutputFile file_;
-  StreamHash hash_;
-  std::string gathered_;  // small pieces, hashed and not yet written
+  std::unique_ptr<char, Free> chunk_;
   std::vector<uint64_t> hashes_;
   int64_t bytes_ = 0, in_chunk_ = 0;
 };

@@ -53,9 +53,9 @@ class FaultyStorage : public Storage {
     posix_.make_folder(path);
     pending_.push_back({Change::made_folder, path, {}});
   }
-  int create(const fs::path& path) override {
+  int create(const fs::path& path, Cache cache) override {
     count("create");
-    const int file = posix_.create(path);
+    const int file = posix_.create(path, cache);
     open_[file] = path;
     unsynced_.insert(path);
     pending_.push_back({Change::created, path, {}});
@@ -65,7 +65,6 @@ class FaultyStorage : public Storage {
     const bool is_short = count("write") == Fault::short_write;
     return posix_.write(file, data, is_short ? (bytes + 1) / 2 : bytes);
   }
-  void start_writeback(int, int64_t, int64_t) override {}
   void sync(int file) override {
     count("fsync");
     unsynced_.erase(open_.at(file));

@@ -587,5 +587,23 @@ TEST(CheckpointSet, ChunksAreHashedOneByOne) {
   EXPECT_TRUE(at::equal(large, back));
 }
 
+// What direct writes cannot take, odd sizes and odd memory, goes through the page cache, in its place.
+TEST(CheckpointSet, AnyBytesMayFollowWholeBlocks) {
+  const TestFolder folder;
+  PosixStorage storage;
+  std::string text;
+  for (int at = 0; text.size() < 5 * Storage::kBlock; ++at) text += std::to_string(at);
+  const size_t block = Storage::kBlock;
+  std::vector<char> memory(2 * block);
+  char* aligned = memory.data() + (block - reinterpret_cast<uintptr_t>(memory.data()) % block) % block;
+  std::ranges::copy(text.substr(0, block), aligned);
+  OutputFile file(storage, folder / "f", Storage::Cache::bypass);
+  file.write_all({aligned, block});
+  file.write_all(std::string_view(text).substr(block, 3));
+  file.write_all(std::string_view(text).substr(block + 3));
+  file.finish();
+  EXPECT_EQ(read_text(folder / "f"), text);
+}
+
 }  // namespace
 }  // namespace muster::checkpoint

@@ -26,17 +26,26 @@ std::string name_of(int file) {
   return fs::read_symlink(fmt::format("/proc/self/fd/{}", file), ignored).string();
 }
 
+// A write that is not of whole aligned blocks, a file's last one or what follows a short one, goes through
+// the page cache. False where it would anyway.
+bool leaves_direct_mode(int file) {
+  const int flags = ::fcntl(file, F_GETFL);
+  return flags >= 0 && (flags & O_DIRECT) != 0 && ::fcntl(file, F_SETFL, flags & ~O_DIRECT) == 0;
+}
+
 }  // namespace
 
 void PosixStorage::make_folder(const fs::path& path) {
   if (::mkdir(path.c_str(), 0700) != 0) fail("mkdir", path.string(), errno);
 }
 
-int PosixStorage::create(const fs::path& path) {
+int PosixStorage::create(const fs::path& path, Cache cache) {
   int fd;
   do fd = ::open(path.c_str(), O_CREAT | O_EXCL | O_WRONLY | O_NOFOLLOW | O_CLOEXEC, 0600);
   while (fd < 0 && errno == EINTR);
   if (fd < 0) fail("create", path.string(), errno);
+  // A file system without it refuses; the page cache does then.
+  if (cache == Cache::bypass) ::fcntl(fd, F_SETFL, O_DIRECT);
   return fd;
 }
 
@@ -44,14 +53,9 @@ int64_t PosixStorage::write(int file, const void* data, int64_t bytes) {
   check_wanted();
   ssize_t put;
   do put = ::write(file, data, static_cast<size_t>(bytes));
-  while (put < 0 && errno == EINTR);
+  while (put < 0 && (errno == EINTR || (errno == EINVAL && leaves_direct_mode(file))));
   if (put < 0) fail("write", name_of(file), errno);
   return put;
-}
-
-void PosixStorage::start_writeback(int file, int64_t offset, int64_t bytes) {
-  // It cannot lose an error: only a call that waits takes one.
-  ::sync_file_range(file, offset, bytes, SYNC_FILE_RANGE_WRITE);
 }
 
 void PosixStorage::sync(int file) {
@@ -112,13 +116,7 @@ void OutputFile::write_all(std::string_view bytes) {
     const int64_t put = storage_.write(fd_, bytes.data(), static_cast<int64_t>(bytes.size()));
     if (put <= 0) throw WorldError(WorldError::Kind::disk, "write: the disk takes no more bytes");
     bytes.remove_prefix(static_cast<size_t>(put));
-    written_ += put;
   }
-}
-
-void OutputFile::start_writeback() {
-  storage_.start_writeback(fd_, started_, written_ - started_);
-  started_ = written_;
 }
 
 void OutputFile::finish() {

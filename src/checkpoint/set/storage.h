@@ -12,13 +12,13 @@ class Storage {
   virtual ~Storage() = default;
   // Mode 0700; it must not be there.
   virtual void make_folder(const fs::path& path) = 0;
-  // A new file, mode 0600: it must not be there, and links are not followed. Returns its descriptor.
-  virtual int create(const fs::path& path) = 0;
+  // A new file, mode 0600: it must not be there, and links are not followed. Returns its descriptor. Whole
+  // blocks (kBlock) of aligned memory go past the page cache where `cache` says so and the file system can.
+  enum class Cache { use, bypass };
+  static constexpr int64_t kBlock = 4096;
+  virtual int create(const fs::path& path, Cache cache = Cache::use) = 0;
   // May write less than asked; returns how much.
   virtual int64_t write(int file, const void* data, int64_t bytes) = 0;
-  // A hint that these bytes, already written, may go to the disk now: a sync that follows has less to wait
-  // for. Says nothing of them.
-  virtual void start_writeback(int file, int64_t offset, int64_t bytes) = 0;
   virtual void sync(int file) = 0;
   virtual void close(int file) = 0;
   // `to` must not be there.
@@ -33,9 +33,8 @@ class Storage {
 class PosixStorage : public Storage {
  public:
   void make_folder(const fs::path& path) override;
-  int create(const fs::path& path) override;
+  int create(const fs::path& path, Cache cache) override;
   int64_t write(int file, const void* data, int64_t bytes) override;
-  void start_writeback(int file, int64_t offset, int64_t bytes) override;
   void sync(int file) override;
   void close(int file) override;
   void rename(const fs::path& from, const fs::path& to) override;
@@ -55,14 +54,13 @@ class PosixStorage : public Storage {
 // One file on its way to the disk. Any error makes it dead: it is never synced again and believed.
 class OutputFile {
  public:
-  OutputFile(Storage& storage, const fs::path& path) : storage_(storage), fd_(storage.create(path)) {}
+  OutputFile(Storage& storage, const fs::path& path, Storage::Cache cache = Storage::Cache::use)
+      : storage_(storage), fd_(storage.create(path, cache)) {}
   ~OutputFile();
   OutputFile(const OutputFile&) = delete;
   OutputFile& operator=(const OutputFile&) = delete;
 
   void write_all(std::string_view bytes);
-  // What was written so far may go to the disk.
-  void start_writeback();
   // On the disk when it returns, but for its name: that is the folder's to sync.
   void finish();
   // Without a sync: others see it, and a loss of power may take it.
@@ -71,7 +69,6 @@ class OutputFile {
  private:
   Storage& storage_;
   int fd_;
-  int64_t written_ = 0, started_ = 0;
 };
 
 // A small file under its final name, whole or not at all: written beside as `temporary`, synced, renamed, the

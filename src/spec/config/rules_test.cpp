@@ -25,6 +25,9 @@ TEST(Rules, TheBatchIsAMultiple) {
   EXPECT_THAT(uneven.rule, HasSubstr("4 x 2 = 8"));
   EXPECT_THAT(uneven.remedy, HasSubstr("8 and 16 are the nearest"));
   EXPECT_THAT(problem({"training.global_batch_size=3", "layout.data=4"}).remedy, HasSubstr("8 is the least"));
+  const Problem unknown = problem({"training.global_batch_size=7", "training.micro_batch_size=2"});
+  EXPECT_THAT(unknown.rule, HasSubstr("micro_batch_size = 2, times the ranks of the data axis"));
+  EXPECT_THAT(unknown.remedy, HasSubstr("a multiple of 4"));
   EXPECT_THAT(problems_of("", {"training.global_batch_size=16", "layout.data=4"}), IsEmpty());
 }
 

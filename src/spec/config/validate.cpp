@@ -99,10 +99,17 @@ std::string nearest_multiples(int64_t number, int64_t divisor) {
 
 void check_batch(Rules& rules) {
   const Job& job = rules.job();
-  const int64_t data = std::max<int64_t>(job.layout.data, 1), micro = job.training.micro_batch_size,
+  const int64_t data = job.layout.data, micro = job.training.micro_batch_size,
                 batch = job.training.global_batch_size;
-  rules.require(batch % (data * micro) == 0,
-                {"training.global_batch_size", "training.micro_batch_size", "layout.data"},
+  const auto keys = {"training.global_batch_size", "training.micro_batch_size", "layout.data"};
+  if (data == 0) {
+    rules.require(
+        batch % micro == 0, keys,
+        fmt::format("must be a multiple of micro_batch_size = {}, times the ranks of the data axis", micro),
+        fmt::format("on 2 data ranks a multiple of {} is one", 2 * micro));
+    return;
+  }
+  rules.require(batch % (data * micro) == 0, keys,
                 fmt::format("must be a multiple of layout.data x micro_batch_size = {} x {} = {}", data,
                             micro, data * micro),
                 nearest_multiples(batch, data * micro));

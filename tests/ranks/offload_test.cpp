@@ -13,6 +13,7 @@ namespace muster::test {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 constexpr const char* kHost = " --set layout.offload=host";
 std::string in_file(const fs::path& folder) {
@@ -127,6 +128,23 @@ TEST(Offload, AReplayGoesOnFromEverySide) {
     }
 }
 
+// Ranks that own nothing of a tensor agree with the others on what it is made of.
+TEST(Offload, MomentsOfBfloat16AreSavedBySharesAndReadAgain) {
+  for (const std::string place : {"none", "host", "file"}) {
+    SCOPED_TRACE(place);
+    const Folder folder;
+    const std::string job = nine_steps(folder, 3) +
+                            " --procs 2 --set layout.zero=1 --set numerics.optimizer=bfloat16" +
+                            (place == "file" ? in_file(folder.path()) : " --set layout.offload=" + place);
+    ASSERT_EQ(train(folder, "whole", job).status, 0);
+    EXPECT_NE(train(folder, "run", job, "rank=1,step=8,phase=backward,action=kill").status, 0);
+    const Outcome resumed = train(folder, "run", job + " --resume");
+    ASSERT_EQ(resumed.status, 0) << resumed.err;
+    EXPECT_THAT(resumed.err, HasSubstr("resumed from step-0000000"));
+    expect_equal_runs(folder, "whole", "run");
+  }
+}
+
 // A device with room for all but the state: refused with what is needed and found, and with the state off it
 // the run that an unbounded device would make.
 TEST(Offload, AModelWhoseStateExceedsTheDeviceTrainsToTheSameBits) {
@@ -232,13 +250,42 @@ TEST(OffloadToAFile, KilledInTheMiddleOfAWriteItGoesOnFromTheCheckpoint) {
   }
 }
 
+// A kernel that is short of something takes a transfer later, and takes it once.
+TEST(OffloadToAFile, ARingThatIsRefusedForAWhileGoesOn) {
+  const Folder folder;
+  const std::string job = long_job(folder, 0);
+  ASSERT_EQ(train(folder, "whole", job).status, 0);
+  for (const char* calls : {"EAGAIN:when=4+3", "EINTR:when=20"}) {
+    const Outcome outcome = traced(folder, "run", job + in_file(folder.path()),
+                                   fmt::format("-e inject=io_uring_enter:error={}", calls));
+    ASSERT_EQ(outcome.status, 0) << outcome.err;
+    expect_equal_runs(folder, "whole", "run");
+    fs::remove_all(folder / "run");
+  }
+}
+
+// While a checkpoint is read, too: it is whole, whatever becomes of the file that it is read into.
+TEST(OffloadToAFile, ADiskThatFailsDoesNotMakeACheckpointADamagedOne) {
+  const Folder folder;
+  const std::string job = long_job(folder, 3) + in_file(folder.path());
+  EXPECT_NE(train(folder, "run", job, "rank=0,step=8,phase=backward,action=kill").status, 0);
+  const Outcome failed = traced(folder, "run", job + " --resume",
+                                fmt::format("{} -e inject=pwrite64:error=EIO:when=3", kNoRing));
+  EXPECT_EQ(failed.status, 1);
+  EXPECT_THAT(failed.err, HasSubstr("optimizer-state-of-rank-0: write of "));
+  EXPECT_THAT(failed.err, Not(HasSubstr("is not used")));
+  EXPECT_EQ(train(folder, "run", job + " --resume").status, 0);
+}
+
 TEST(OffloadToAFile, ADiskThatFailsIsNamedWithItsFirstCause) {
   const Folder folder;
   const std::string job = long_job(folder, 0) + in_file(folder.path());
+  const std::string threads = std::string(kNoRing) + " -e inject=";
   for (const auto& [calls, said] :
-       {std::pair("-e inject=pwrite64:error=ENOSPC:when=30", "No space left on device"),
-        {"-e inject=pread64:error=EIO:when=30+", "Input/output error"}}) {
-    const Outcome outcome = traced(folder, "run", job, fmt::format("{} {}", kNoRing, calls));
+       {std::pair(threads + "pwrite64:error=ENOSPC:when=30", "No space left on device"),
+        {threads + "pread64:error=EIO:when=30+", "Input/output error"},
+        {"-e inject=io_uring_enter:error=EIO:when=20+", "Input/output error"}}) {
+    const Outcome outcome = traced(folder, "run", job, calls);
     EXPECT_EQ(outcome.status, 1) << outcome.err;
     EXPECT_THAT(outcome.err, HasSubstr((folder / "optimizer-state-of-rank-0").string() + ": "));
     EXPECT_THAT(outcome.err, HasSubstr(said));

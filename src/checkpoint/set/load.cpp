@@ -47,6 +47,15 @@ std::vector<SetReader::Order> orders_of(const Manifest& manifest, const State& s
   return orders;
 }
 
+// The place of the state fails: that says nothing of the checkpoint.
+void fill(const StateTensor& tensor, const at::Tensor& elements) {
+  try {
+    tensor.write(elements);
+  } catch (const WorldError& error) {
+    throw WorldError(WorldError::Kind::device, error.what());
+  }
+}
+
 // What is in memory in one go through the files; the rest a tensor at a time.
 void read_all(SetReader& reader, std::vector<SetReader::Order> orders, const State& state) {
   std::vector<SetReader::Order> resident;
@@ -58,13 +67,13 @@ void read_all(SetReader& reader, std::vector<SetReader::Order> orders, const Sta
     if (!tensor.write || tensor.local.numel() == 0) continue;
     const at::Tensor elements = at::empty(tensor.local.sizes(), tensor.local.options());
     reader.read({{orders[at].tensor, {elements, tensor.piece}}});
-    tensor.write(elements);
+    fill(tensor, elements);
   }
 }
 
 // What one rank tells of its try.
 struct Try {
-  enum class Result { loaded, damaged, mismatched };
+  enum class Result { loaded, damaged, refused };  // refused: an older one would be, too
   Result result = Result::loaded;
   std::string why;
   std::optional<Opened> opened;
@@ -80,8 +89,9 @@ Try load_here(const fs::path& folder, State& state, const Expected& expected, co
       body();
     } catch (const WorldError& error) {
       mine.why = error.what();
-      mine.result =
-          error.kind() == WorldError::Kind::mismatch ? Try::Result::mismatched : Try::Result::damaged;
+      const bool is_its_own =
+          error.kind() == WorldError::Kind::disk || error.kind() == WorldError::Kind::data;
+      mine.result = is_its_own ? Try::Result::damaged : Try::Result::refused;
     } catch (const std::exception& error) {
       mine.why = error.what();
       mine.result = Try::Result::damaged;
@@ -210,7 +220,7 @@ std::optional<Manifest> load_newest(Assembly& assembly, const fs::path& root, St
     bool is_mismatch = false;
     for (const std::string& text : assembly.gather(note.dump())) {
       const Json theirs = Json::parse(text);
-      is_mismatch |= theirs["result"] == Json(Try::Result::mismatched);
+      is_mismatch |= theirs["result"] == Json(Try::Result::refused);
       if (why.empty()) why = theirs["why"];
     }
     if (is_mismatch) mismatch(why);

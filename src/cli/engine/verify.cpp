@@ -85,6 +85,7 @@ int verify_here(const Options& options, spec::Job& job) {
   const Log log;
   const int64_t procs = ranks_of(options.procs, job.layout);
   train::check(job, procs);
+  plan::check_offload_path(job, 0, procs);
   data::prepare(job, log);
   const TemporaryFolder folder;
   std::vector<std::string> arguments =

@@ -66,6 +66,7 @@ AsyncFile::~AsyncFile() {
   {
     std::unique_lock lock(mutex_);
     changed_.wait_for(lock, kPatience, [&] { return under_way_ == 0; });
+    is_over_ = true;
   }
   engine_.reset();
   if (fd_ >= 0) ::close(fd_);
@@ -73,13 +74,16 @@ AsyncFile::~AsyncFile() {
 
 // Blocks, where the file system can set them aside: no update then meets a full disk.
 void AsyncFile::reserve(int64_t bytes) {
-  if (bytes == 0 || ::fallocate(fd_, 0, 0, bytes) == 0) return;
-  int error = errno;
+  if (bytes == 0) return;
+  int error;
+  do error = ::fallocate(fd_, 0, 0, bytes) == 0 ? 0 : errno;
+  while (error == EINTR);
   if (error == EOPNOTSUPP) error = ::ftruncate(fd_, bytes) == 0 ? 0 : errno;
   if (error == 0) return;
   struct statvfs status {};
   ::fstatvfs(fd_, &status);
   ::close(std::exchange(fd_, -1));
+  if (error != ENOSPC) fail(fmt::format("{} bytes cannot be reserved", format_exact(bytes)), error);
   fail(fmt::format("takes {} bytes, and {} are free", format_exact(bytes),
                    format_exact(static_cast<int64_t>(status.f_bavail * status.f_frsize))),
        error);
@@ -114,8 +118,8 @@ void AsyncFile::ended(Transfer& transfer, int64_t result) {
   if (result < 0) error = static_cast<int>(-result);
   if (result == 0) error = kEnded;
   if (result > 0) transfer.done_bytes += result;
-  const bool goes_on =
-      error == EINTR || error == EAGAIN || (error == 0 && transfer.done_bytes < transfer.bytes);
+  const bool goes_on = !is_over_ && (error == EINTR || error == EAGAIN ||
+                                     (error == 0 && transfer.done_bytes < transfer.bytes));
   if (goes_on) error = engine_->begin(transfer);
   if (goes_on && error == 0) return;
 

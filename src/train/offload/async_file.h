@@ -1,6 +1,7 @@
 // A scratch file that is read and written while its owner computes: past the page cache where the file system
 // lets it, by io_uring where the kernel has it, else by threads.
 #pragma once
+#include <atomic>
 #include <condition_variable>
 #include <functional>
 #include <memory>
@@ -88,6 +89,7 @@ class AsyncFile {
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   Traffic traffic_;
+  std::atomic<bool> is_over_ = false;  // no transfer goes on
   int64_t under_way_ = 0;
   double busy_since_ = 0;
   std::unique_ptr<Engine> engine_;  // ends first

@@ -69,7 +69,7 @@ std::function<void(const at::Tensor&)> in_file(void (StateFile::*way)(size_t, in
 
 Optimizer::Optimizer(const spec::OptimizerConfig& config, const nn::ParameterStore& parameters,
                      nn::Executor& run, StatePlace state, std::optional<WholeMatrices> matrices)
-    : config_(config), matrices_(std::move(matrices)) {
+    : config_(config), format_(state.format), matrices_(std::move(matrices)) {
   const Rule rule = config.name == "sgd" ? Rule::sgd : Rule::adamw;
   if (state.file) file_ = std::make_unique<StateFile>(*state.file, state.format);
   groups_.resize(2);
@@ -124,7 +124,7 @@ std::vector<Optimizer::State> Optimizer::states_of(const spec::ParameterRow& row
       return state;
     }
     MUSTER_CHECK(value.numel() == 0, "the optimizer does not update {}", row.name);
-    return {name, value};
+    return {name, value.to(format_)};
   };
   std::vector<State> states;
   if (state_count(group.rule) > 0) states.push_back(view("first", group.first, 0));

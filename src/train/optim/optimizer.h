@@ -68,6 +68,7 @@ class Optimizer {
   void muon(nn::Executor& run, Group& group, double learning_rate, double divisor);
 
   spec::OptimizerConfig config_;
+  at::ScalarType format_;  // of the state
   std::optional<WholeMatrices> matrices_;
   std::vector<Group> groups_;
   std::unique_ptr<StateFile> file_;

@@ -188,21 +188,25 @@ std::string split_job(const Folder& folder) {
          "training.micro_batch_size=4 --set training.global_batch_size=4 --set layout.tensor=2";
 }
 
+// Not hidden by design is the last part of a scatter of forward, and here two ranks' products, and the work
+// of their messages, share two cores. Nothing hidden would be 1.
+constexpr double kMostExposedOfRows = 0.5;
+
 // With shared rows a gather travels beside the product of the rank's own rows, a scatter beside its last, and
 // in backward beside the weights' products. Alone are those of the embeddings, and the loss's first gather.
 TEST(Overlap, GathersAndScattersOfRowsHideBesideTheirProducts) {
   const Folder folder;
   const std::string job = split_job(folder) + " --set layout.sequence_parallel=true";
-  EXPECT_LT(least_of_three(kMostExposed,
+  EXPECT_LT(least_of_three(kMostExposedOfRows,
                            [&] {
-                             const Ran ran = train_slowly(job, 2, 0.12);
+                             const Ran ran = train_slowly(job, 2, 0.4);
                              const Beside gathers = beside(ran, {"all_gather"}),
                                           scatters = beside(ran, {"reduce_scatter"});
                              EXPECT_EQ(gathers.alone, 2);
                              EXPECT_EQ(scatters.alone, 1);
                              return std::max(gathers.share(), scatters.share());
                            }),
-            kMostExposed);
+            kMostExposedOfRows);
 }
 
 // Without, a sum is four messages, of which each but the last travels beside the rest of its product; in
